@@ -1,4 +1,4 @@
-/** What a command needs to find a daemon of this machine, without loading one. */
+/** What a command needs to find this machine's daemon, without loading the daemon itself. */
 export {
   configOf,
   type DaemonConfig,

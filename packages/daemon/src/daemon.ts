@@ -152,14 +152,14 @@ async function assemble(
     version,
     patience,
     async ready() {
-      if (closing) throw new SandboxError('unavailable', 'The daemon is ending.')
+      if (closing) throw new SandboxError('unavailable', 'The daemon is stopping.')
       await store.ping()
     },
   }
   const app = buildServer(services, allRoutes(services))
   app.addHook('onRequest', async () => {
     if (closing)
-      throw new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Try again in a moment.' })
+      throw new SandboxError('unavailable', 'The daemon is stopping.', { hint: 'Try again in a moment.' })
   })
   handleUpgrades(app.server, services, [terminalSocket(services)])
   let fronts: Fronts | undefined
@@ -191,7 +191,7 @@ async function assemble(
   return { daemon, context }
 }
 
-/** What the engine is told by this configuration. */
+/** The engine's options for this configuration. */
 export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   const { defaults, docker, runtime } = config
   const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
@@ -238,7 +238,7 @@ function engineOf(config: DaemonConfig, log: Log): EngineProvider {
   return new EngineProvider({ ...engineOptions(config), onWarning })
 }
 
-/** What a session's disk may grow to unless the configuration or the caller says otherwise. */
+/** The default limit of a session's disk. */
 const DISK_LIMIT_MB = 10_240
 
 /** A limit that cannot be held is no default: every create would be refused. */
@@ -289,7 +289,7 @@ function housekeeping(
     const timer = setInterval(() => {
       // A job that is still running is not started again.
       running ??= run()
-        .catch((error: unknown) => log.warn({ err: error, job: name }, 'housekeeping'))
+        .catch((error: unknown) => log.warn({ err: error, job: name }, 'a periodic job failed'))
         .finally(() => {
           running = undefined
         })
@@ -303,7 +303,9 @@ function housekeeping(
     await sessions.reaper.endDue()
   }
   const stopEnds = ends.start(() => {
-    ending = endDue().catch((error: unknown) => log.warn({ err: error, job: 'ends' }, 'housekeeping'))
+    ending = endDue().catch((error: unknown) =>
+      log.warn({ err: error, job: 'ends' }, 'a periodic job failed'),
+    )
   })
   // What came due while no daemon ran.
   ends.at(Date.now())

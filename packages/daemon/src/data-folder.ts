@@ -5,7 +5,7 @@ import { identityOf, isAlive } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Log } from './log.ts'
 
-/** A daemon's hold on its data folder: its name for ever, and that no second one works there. */
+/** A daemon's exclusive use of its data folder, and the identity that it keeps there. */
 export interface Instance {
   readonly id: string
   /** A key that this machine's command line uses; only its owner can read it. */

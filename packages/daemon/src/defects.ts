@@ -20,7 +20,7 @@ export function catchDefects(log: Log, metrics: Metrics): () => void {
   const handler = (kind: string) => (error: unknown) => {
     const scope = requestScope.getStore()
     metrics.count('sandkasten_defects_total', { kind })
-    log.error({ err: error, kind, request: scope?.id }, 'a defect: an error that nothing handled')
+    log.error({ err: error, kind, request: scope?.id }, 'unhandled error')
     scope?.fail?.(error)
   }
   const [onRejection, onException] = [handler('rejection'), handler('exception')]

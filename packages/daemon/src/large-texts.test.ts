@@ -30,7 +30,7 @@ describe('steps on large texts', () => {
   })
 })
 
-describe('JSON in pieces', () => {
+describe('JSON in chunks', () => {
   const long = (unit: string) => unit.repeat(Math.ceil((3 * stepChars) / unit.length))
   const joined = async (value: Record<string, unknown>) => {
     let text = ''
@@ -50,7 +50,7 @@ describe('JSON in pieces', () => {
     expect(JSON.parse(await joined(value))).toEqual(JSON.parse(JSON.stringify(value)))
   })
 
-  it('is asked for only where it is of use', () => {
+  it('is used only for long texts', () => {
     expect(longChars({ a: long('x') })).toBe(3 * stepChars)
     expect(longChars({ a: { b: long('x'), c: long('y') } })).toBe(6 * stepChars)
     for (const value of [undefined, null, 'x', 1, [long('x')], { a: 'x', b: { c: 1 } }])

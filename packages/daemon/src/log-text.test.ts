@@ -20,14 +20,14 @@ describe('a log line for people', () => {
     expect(text).toContain(' WARN  x\n    Error: m\n    at one\n    at two\n')
   })
 
-  it('escapes what would steer the terminal, wherever it comes from', () => {
+  it('escapes control characters', () => {
     const hostile = '\x1b]0;title\x07\r\n\x9b31m\u202e'
     const text = textOf(line({ [hostile]: 1, name: hostile, msg: hostile, err: { stack: hostile } }), {})
     expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202e]/u)
     expect(textOf(line({ msg: 'plain' }), { colors: true })).toContain('\x1b[32mINFO')
   })
 
-  it('passes on what is not JSON', () => {
+  it('passes on lines that are not JSON', () => {
     expect(textOf('no json\x1b')).toBe('no json\\u001b\n')
   })
 })

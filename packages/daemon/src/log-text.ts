@@ -45,7 +45,7 @@ function rounded(value: unknown): unknown {
   return typeof value === 'number' && Number.isFinite(value) ? Math.round(value * 10) / 10 : value
 }
 
-/** The stack on lines of its own, indented; an error without one as a value. */
+/** The stack, indented on separate lines. An error without a stack is shown as a value. */
 function errorOf(err: unknown): string {
   const { stack } = (typeof err === 'object' && err !== null ? err : {}) as { stack?: unknown }
   if (typeof stack !== 'string') return ` err=${factOf(err)}`

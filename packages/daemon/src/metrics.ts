@@ -106,7 +106,7 @@ function ensure<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return made
 }
 
-/** Label values are route patterns and statuses of ours, never what a caller wrote. */
+/** Label values are our route patterns and statuses, never text of a caller. */
 function keyOf(labels: Labels): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name}="${value}"`)

@@ -34,7 +34,7 @@ describe('every route', () => {
   const ask = (method: string, path: string, key: string) =>
     daemon.call(method, fill(path), method === 'GET' || method === 'DELETE' ? undefined : {}, { key })
 
-  it('needs a key that is valid, and says the same to all others', async () => {
+  it('needs a valid key, and answers all other requests alike', async () => {
     const revoked = await makeKey(['admin'])
     expect((await daemon.call('DELETE', `/v1/keys/${revoked.id}`)).body).toEqual({ revoked: true })
     const closed = operations.filter(({ scope }) => scope !== 'public')
@@ -63,7 +63,7 @@ describe('every route', () => {
     }
   })
 
-  it('answers about another project’s things as about none', async () => {
+  it('answers for ids of another project as for unknown ids', async () => {
     const project = await makeProject('other')
     const stranger = (await makeKey(['admin'], project)).key
     const id = await daemon.session({ name: 'mine' })
@@ -141,7 +141,7 @@ describe('every route', () => {
 })
 
 describe('keys', () => {
-  it('are shown once, listed without themselves, and expire', async () => {
+  it('are shown once, listed without the secret, and expire', async () => {
     const { key, id } = await makeKey(['exec'])
     expect(key).toMatch(/^sk-sandkasten-[a-z2-7]{32}$/)
     const list = await daemon.call('GET', '/v1/keys')
@@ -166,7 +166,7 @@ describe('keys', () => {
 })
 
 describe('quotas', () => {
-  it('answer 429 with what was exceeded', async () => {
+  it('answer 429 and name the exceeded quota', async () => {
     const project = await makeProject('small', { sessions: 2, mem_mb: 1200 })
     const { key } = await makeKey(['admin'], project)
     const make = () => daemon.call('POST', '/v1/sessions', {}, { key })
@@ -190,7 +190,7 @@ describe('quotas', () => {
 })
 
 describe('records', () => {
-  it('tell who did what, and when a session changed', async () => {
+  it('record callers, actions and changes of sessions', async () => {
     const id = await daemon.session()
     await daemon.call('POST', `/v1/sessions/${id}/stop`, {}, { headers: { 'x-request-id': 'mine-1' } })
     await daemon.call('DELETE', `/v1/sessions/${id}`)

@@ -40,7 +40,7 @@ describe.skipIf(missing)(
     }
     const statusOf = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body.status
 
-    it.each(['run', 'exec'])('%s: the waiting command is answered with what is true', async (kind) => {
+    it.each(['run', 'exec'])('%s: the waiting command gets an accurate error', async (kind) => {
       const id = await daemon.session()
       const argument = mark()
       const body = kind === 'run' ? { cmd: 'sleep', args: [argument] } : { cmd: `sleep ${argument}` }
@@ -60,7 +60,7 @@ describe.skipIf(missing)(
       expect((await daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })).body.exit_code).toBe(0)
     })
 
-    it('a command with an id is lost, too', async () => {
+    it('a command with an id becomes lost', async () => {
       const id = await daemon.session()
       const argument = mark()
       const run = { cmd: 'sleep', args: [argument], exec_id: 'long' }
@@ -69,7 +69,7 @@ describe.skipIf(missing)(
       expect((await answering).body).toMatchObject({ code: 'interrupted', retryable: false })
     })
 
-    it('that is idle is reported as ended at once by the API, the SDK and a front', async () => {
+    it('of an idle session is reported at once by the API, the SDK and a front', async () => {
       const authorization = `Bearer ${daemon.key}`
       const front = async (method: string, path: string) => {
         const answer = await fetch(`${daemon.daemon.fronts.daytona}/api/sandbox${path}`, {
@@ -97,7 +97,7 @@ describe.skipIf(missing)(
       expect(body.events.map(({ type }: { type: string }) => type)).toContain('session.crashed')
     })
 
-    it('is told to a caller of the engine as ended, not as a lost connection', async () => {
+    it('is reported by the engine as an end, not as a lost connection', async () => {
       const { provider } = daemon.context
       const sandbox = (await provider.create()) as Sandbox
       try {

@@ -26,7 +26,7 @@ const start = () =>
 const modeOf = async (file: string) => (await stat(file)).mode & 0o7777
 
 describe('the data folder', () => {
-  it('and what is in it can be opened by its owner only', async () => {
+  it('and its files are accessible to their owner only', async () => {
     const umask = process.umask(0)
     try {
       const daemon = await start()
@@ -46,7 +46,7 @@ describe('the data folder', () => {
     }
   })
 
-  it('that others could open is closed, and the log says so', async () => {
+  it('with open permissions is restricted, with a warning in the log', async () => {
     await mkdir(data_dir, { mode: 0o755 })
     warnings.length = 0
     const daemon = await start()

@@ -36,7 +36,7 @@ describe('docs/daemon.md', () => {
     expect(stdout).toContain('"destroyed":true')
   })
 
-  it('shows a configuration that is one', () => {
+  it('shows a valid configuration', () => {
     const [, text] = /```yaml\n(.*?)```/s.exec(read('configuration.md'))!
     const given = parse(
       text!.replaceAll('"sk-…"', '"sk-0123456789"').replace('postgres://…', 'postgres://x/y'),

@@ -7,7 +7,7 @@ const caller = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'te
 /** The interval of the reaper is an hour here: whatever ends, ends by the timer. */
 const config = { reaper_interval_seconds: 3600 }
 
-describe('a session whose time is over', () => {
+describe('a session at the end of its lease', () => {
   let daemon: TestDaemon
   beforeAll(async () => {
     daemon = await startTestDaemon(config, { provider: new MemoryProvider() as never })
@@ -23,7 +23,7 @@ describe('a session whose time is over', () => {
     return endedAt - (startedAt + lifetimeMs)
   }
 
-  it('ends within a second, among many; one that was extended does not end', async () => {
+  it('ends within a second among many others, unless it was extended', async () => {
     const lifetimes = Array.from({ length: 150 }, (_, index) => 1 + (index % 3))
     const made = await Promise.all(
       lifetimes.map(async (seconds) => ({
@@ -41,7 +41,7 @@ describe('a session whose time is over', () => {
     for (const id of extended) expect((await get(id)).status).toBe('running')
   })
 
-  it('ends within a second when its lifetime was made shorter, and when it is idle', async () => {
+  it('ends within a second when its lifetime was shortened, and when it is idle', async () => {
     const shortened = await daemon.session({ lifetime_seconds: 600 })
     await daemon.daemon.sessions.setLifetime(caller, shortened, 1000)
     const idle = await daemon.session({ ttl_seconds: 1, on_idle: 'stop' })
@@ -50,7 +50,7 @@ describe('a session whose time is over', () => {
     expect(await lateness(idle, 1000, 'stopped')).toBeLessThan(1000)
   })
 
-  it('ends soon after a daemon starts that was away meanwhile', async () => {
+  it('ends soon after the daemon starts again', async () => {
     const due = await daemon.session({ lifetime_seconds: 1 })
     const later = await daemon.session({ lifetime_seconds: 4 })
     await daemon.daemon.close()
@@ -64,7 +64,7 @@ describe('a session whose time is over', () => {
   })
 })
 
-describe('an end that takes long', () => {
+describe('a slow end of a session', () => {
   it('does not delay the others', async () => {
     const provider = new MemoryProvider()
     const slow = Promise.withResolvers<void>()
@@ -91,7 +91,7 @@ describe('an end that takes long', () => {
 })
 
 describe('a clock that jumps', () => {
-  it('is noticed once by two who look at the same time', async () => {
+  it('is handled once by two concurrent checks', async () => {
     const daemon = await startTestDaemon(config, { provider: new MemoryProvider() as never })
     try {
       const id = await daemon.session({ lifetime_seconds: 600 })

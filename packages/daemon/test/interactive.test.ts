@@ -115,7 +115,7 @@ describe('terminals', () => {
 })
 
 describe('shells', () => {
-  it('are apart from each other and live on', async () => {
+  it('are independent and keep their state', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
     await daemon.call('POST', `${base}/files/mkdir`, { path: 'w' })
@@ -133,7 +133,7 @@ describe('shells', () => {
     expect((await daemon.call('DELETE', `${base}/shells/b`)).body.code).toBe('not_found')
   })
 
-  it('run one command at a time, and survive one that is killed', async () => {
+  it('run one command at a time, and survive a killed command', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
     const slow = daemon.call('POST', `${base}/exec`, { cmd: 'sleep 600', exec_id: 'slow' })
@@ -158,7 +158,7 @@ describe('shells', () => {
 })
 
 describe('files', () => {
-  it('stream both ways, in parts, and are listed, moved, linked and removed', async () => {
+  it('stream both ways, with ranges, and are listed, moved, linked and removed', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}/files`
     const bytes = new Uint8Array(3_000_000).map((_, index) => index % 251)
@@ -206,7 +206,7 @@ describe('files', () => {
     })
   })
 
-  it('go in and out as archives, and are watched', async () => {
+  it('are uploaded and downloaded as archives, and are watched', async () => {
     const id = await daemon.session()
     const other = await daemon.session()
     const base = `/v1/sessions/${id}/files`
@@ -266,7 +266,7 @@ describe('snapshots and forks', () => {
 })
 
 describe('events', () => {
-  it('go on from a number, and come as they happen', async () => {
+  it('resume after a number, and arrive live', async () => {
     const stream = eventsOf(await daemon.fetch('/v1/events'))
     const id = await daemon.session()
     let event = (await stream.next()).value

@@ -135,7 +135,7 @@ describe('clients that do not read', () => {
     return socket
   }
 
-  it('slow a shell command down; what it says is not kept for them', async () => {
+  it('slow down a shell command instead of buffering its output', async () => {
     const { daemon, base } = await begin()
     const before = rssMb(daemon)
     const socket = unread(
@@ -149,7 +149,7 @@ describe('clients that do not read', () => {
     socket.destroy()
   }, 60_000)
 
-  it('and bodies that do not end take no more than that memory either', async () => {
+  it('and endless bodies stay within the same memory', async () => {
     const { daemon, call, base } = await begin({ max_body_mb: 32 })
     const { hostname, port } = new URL(daemon.url)
     const body = Buffer.alloc(20_000_000, ' ')
@@ -175,7 +175,7 @@ describe('clients that do not read', () => {
     expect((await call('GET', base)).status).toBe(200)
   }, 60_000)
 
-  it('have so many large answers in flight as their project has memory; more are refused', async () => {
+  it('get large responses only while their project has memory', async () => {
     const { daemon, call, base } = await begin({ max_result_mb: 16 })
     // More than two sockets buffer.
     const args = ['-c', 'head -c 15000000 /dev/zero | tr "\\0" x']

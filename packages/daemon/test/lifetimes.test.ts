@@ -15,7 +15,7 @@ const reap = (inSeconds: number) => daemon.daemon.sessions.reaper.run(Date.now()
 const sandboxes = () => daemon.context.provider.list()
 
 describe('leases', () => {
-  it('end a session that is idle, as it was asked for', async () => {
+  it('end an idle session with the requested action', async () => {
     const destroyed = await daemon.session({ ttl_seconds: 100 })
     const stopped = await daemon.session({ ttl_seconds: 100, on_idle: 'stop' })
     const saved = await daemon.session({ ttl_seconds: 100, on_idle: 'snapshot-and-stop' })
@@ -38,7 +38,7 @@ describe('leases', () => {
     )
   })
 
-  it('pause a session that is to be paused, once, and leave it so', async () => {
+  it('pause an idle session once if on_idle is pause', async () => {
     // Plain processes cannot be paused.
     const other = await startTestDaemon(
       { reaper_interval_seconds: 3600 },
@@ -59,7 +59,7 @@ describe('leases', () => {
     }
   })
 
-  it('are extended by use, never by looking', async () => {
+  it('are extended by use, not by reads of the session', async () => {
     const id = await daemon.session({ ttl_seconds: 100 })
     const before = (await get(id)).expires_at
     for (const path of ['', '/execs', '/shells']) await daemon.call('GET', `/v1/sessions/${id}${path}`)
@@ -92,7 +92,7 @@ describe('leases', () => {
     expect(await get(id)).toMatchObject({ status: 'expired', status_reason: 'its lifetime is over' })
   })
 
-  it('are not held by what nobody waits for', async () => {
+  it('are not extended by detached commands', async () => {
     const id = await daemon.session({ ttl_seconds: 100 })
     await daemon.call('POST', `/v1/sessions/${id}/run`, {
       cmd: 'sleep',
@@ -107,7 +107,7 @@ describe('leases', () => {
       .not.toBe('running')
   })
 
-  it('are kept by a restart', async () => {
+  it('survive a restart', async () => {
     const id = await daemon.session({ ttl_seconds: 100 })
     await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'cd /tmp' })
     const before = await get(id)
@@ -117,7 +117,7 @@ describe('leases', () => {
 })
 
 describe('a clock that jumps', () => {
-  it('ends nobody, and keeps nobody for longer', async () => {
+  it('neither ends sessions early nor extends them', async () => {
     const id = await daemon.session({ ttl_seconds: 100, lifetime_seconds: 1000 })
     const { context } = daemon
     const { leases } = daemon.daemon.sessions
@@ -181,7 +181,7 @@ describe('reconciliation', () => {
     await plain.destroy()
   })
 
-  it('undoes a create that nobody was told of, and lets it be repeated', async () => {
+  it('undoes an unanswered create, and lets the client repeat it', async () => {
     const { store } = daemon.context
     const made = await daemon.session({ idempotency_key: 'cut' })
     const before = (await sandboxes()).length
@@ -195,7 +195,7 @@ describe('reconciliation', () => {
     expect(again.body.id).not.toBe(made)
   })
 
-  it('tells what an earlier process had written down and not told any more, once', async () => {
+  it('publishes events that an earlier process did not publish, once', async () => {
     const { store, events } = daemon.context
     const [told, untold] = [await daemon.session(), await daemon.session()]
     await events.flush()
@@ -210,7 +210,7 @@ describe('reconciliation', () => {
     }
   })
 
-  it('removes a snapshot that nobody was told of, and no other', async () => {
+  it('removes a snapshot without a row, and no other', async () => {
     const id = await daemon.session()
     const { body: told } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})
     const { provider, store } = daemon.context
@@ -226,7 +226,7 @@ describe('reconciliation', () => {
     await stranger.destroy()
   })
 
-  it('notices a sandbox that ended when it is used, and wakes it if asked for', async () => {
+  it('notices an ended sandbox on use, and wakes it if the session allows it', async () => {
     const plain = await daemon.session()
     const waking = await daemon.session({ wake_on_use: true })
     const { provider, store, instanceId } = daemon.context
@@ -242,7 +242,7 @@ describe('reconciliation', () => {
 })
 
 describe('two daemons', () => {
-  it('do not share a data folder, and do not see each other’s sandboxes beside', async () => {
+  it('refuse to share a data folder, and ignore each other’s sandboxes', async () => {
     await expect(startTestDaemon({ data_dir: daemon.folder })).rejects.toMatchObject({ code: 'conflict' })
     const id = await daemon.session()
     const other = await startTestDaemon()
@@ -251,7 +251,7 @@ describe('two daemons', () => {
     await other.stop()
   })
 
-  it('say what is wrong with the address', async () => {
+  it('explain why they cannot listen', async () => {
     const { port } = new URL(daemon.daemon.url)
     await expect(startTestDaemon({ listen: `127.0.0.1:${port}` })).rejects.toMatchObject({
       message: expect.stringContaining('EADDRINUSE'),

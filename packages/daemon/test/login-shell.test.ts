@@ -38,7 +38,7 @@ describe.skipIf(reason)(`login shells of sessions${reason ? ` (skipped: ${reason
     await session.destroy()
   })
 
-  it('a shell that was asked for without is plain', async () => {
+  it('a shell without login is plain', async () => {
     const session = await sessionWith({ '.bash_profile': 'export A=profile\n' })
     await session.openShell('main', { login: false })
     expect((await session.exec('echo "[$A]"')).output).toBe('[]\n')
@@ -47,7 +47,7 @@ describe.skipIf(reason)(`login shells of sessions${reason ? ` (skipped: ${reason
     await session.destroy()
   })
 
-  it('a profile that ends the shell is left out, and the first result says so', async () => {
+  it('a profile that ends the shell is skipped, with a warning in the first result', async () => {
     const session = await sessionWith({ '.bash_profile': 'exit 1\n' })
     expect(await session.exec('echo works')).toMatchObject({
       output: 'works\n',

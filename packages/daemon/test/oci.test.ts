@@ -18,7 +18,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
-  it('a daemon that is killed loses no shell, no job in it and no command', async () => {
+  it('a killed daemon loses no shell, no job and no command', async () => {
     const first = await spawnDaemon(config)
     // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
     const json = async (url: string, method: string, where: string, body?: unknown): Promise<any> => {
@@ -82,7 +82,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
     }
   })
 
-  it('what runs in a paused session is not lost to a restart, and is followed when it goes on', async () => {
+  it('commands of a paused session survive a restart, and are followed after resume', async () => {
     const daemon: TestDaemon = await startTestDaemon(config)
     try {
       const id = await daemon.session()
@@ -158,7 +158,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
     }
   })
 
-  it('limits disks and their inodes unless told not to', async () => {
+  it('limits disks and inodes by default', async () => {
     const small = await startTestDaemon({ ...config, defaults: { disk_limit_mb: 16 } })
     try {
       const id = await small.session()

@@ -21,7 +21,7 @@ for (const [isolator, missing] of [
     })
     afterAll(() => daemon?.stop())
 
-    it('gives out sandboxes that are as new, and fills up again', async () => {
+    it('hands over sandboxes like new ones, and refills', async () => {
       await full()
       const before = await waiting()
       const startedAt = Date.now()
@@ -42,7 +42,7 @@ for (const [isolator, missing] of [
       await daemon.call('DELETE', `/v1/sessions/${id}`)
     })
 
-    it('gives none out twice, and none that is dead', async () => {
+    it('never hands a sandbox over twice, nor a dead one', async () => {
       await full()
       const [dead] = await waiting()
       await context().provider.destroy(dead!)
@@ -55,7 +55,7 @@ for (const [isolator, missing] of [
       for (const id of ids) await daemon.call('DELETE', `/v1/sessions/${id}`)
     })
 
-    it('is left alone by reconciliation, which removes what an earlier daemon kept', async () => {
+    it('is ignored by reconciliation, which removes the pool of an earlier daemon', async () => {
       await full()
       const mine = await waiting()
       const other = await context().provider.create({
@@ -67,7 +67,7 @@ for (const [isolator, missing] of [
       expect(await other.destroy()).toBe(false)
     })
 
-    it('is emptied while memory is short', async () => {
+    it('is emptied when memory is short', async () => {
       let availableMb = 1000
       const config = { ...context().config, pool_min_available_mb: 500 }
       const pool = new Pool({ ...context(), config }, () => availableMb)
@@ -79,7 +79,7 @@ for (const [isolator, missing] of [
       await pool.close()
     })
 
-    it('does not outlive a daemon that is ended', async () => {
+    it('does not outlive a stopped daemon', async () => {
       await full()
       const { keeper } = context().pool
       await daemon.restart()

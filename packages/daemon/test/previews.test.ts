@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => daemon?.stop())
 
 describe('a port', () => {
-  it('is closed until it is opened, private when it is, and closed again', async () => {
+  it('is closed by default, private when opened, and can be closed again', async () => {
     const host = named(inside)
     expect((await visit(daemon, { host, headers: auth() })).status).toBe(404)
     const opened = await open()
@@ -52,7 +52,7 @@ describe('a port', () => {
     )
   })
 
-  it('opens to its token, which is shown once, and no longer to a token that was replaced', async () => {
+  it('opens with its token, which is shown once, and not with a replaced token', async () => {
     const host = named(inside)
     const { token } = await open({ visibility: 'token' })
     expect(token).toMatch(/^pt-[a-z2-7]{32}$/)
@@ -69,14 +69,14 @@ describe('a port', () => {
     expect((await come(next)).status).toBe(404)
   })
 
-  it('is public only when that is said', async () => {
+  it('is public only on request', async () => {
     await open({ visibility: 'public' })
     expect((await visit(daemon, { host: named(inside) })).status).toBe(200)
     await open({ visibility: 'private' })
     expect((await visit(daemon, { host: named(inside) })).status).toBe(404)
   })
 
-  it('has links that end, and end with what they were made for', async () => {
+  it('has links that expire, and end with the port and the session', async () => {
     const host = named(inside)
     await open({ visibility: 'private' })
     const { token, url, path_url, expires_at } = await link({ path: '/echo?a=1#top' })
@@ -99,7 +99,7 @@ describe('a port', () => {
     expect((await come(token)).status).toBe(404)
   })
 
-  it('gives a browser a cookie for the link, and takes it from its own pages alone', async () => {
+  it('gives a browser a cookie for the link, and accepts it only from its own pages', async () => {
     const host = named(inside)
     await open({ visibility: 'private' })
     const { url } = await link({ path: '/echo?a=1' })
@@ -168,7 +168,7 @@ describe('what goes through', () => {
     expect(got).toBe(bytes)
   })
 
-  it('events as they come', async () => {
+  it('events without delay', async () => {
     const gone = new AbortController()
     const response = await fetch(`${daemon.daemon.previewUrl}/p/${inside.port}-${inside.id}/events`, {
       headers: auth(),
@@ -204,7 +204,7 @@ describe('what goes through', () => {
     expect(error.message).toContain('404')
   })
 
-  it('heads without what is ours, and without what is meant for us', async () => {
+  it('heads without our credentials and our headers', async () => {
     const { text } = await visit(daemon, {
       host: named(inside),
       headers: {
@@ -235,7 +235,7 @@ describe('what goes through', () => {
     expect(JSON.parse(kept.text).headers.authorization).toBe('Basic app')
   })
 
-  it('answers that cannot reach beyond their preview', async () => {
+  it('responses that cannot affect other origins', async () => {
     const byName = await visit(daemon, { host: named(inside), path: '/cookies', headers: auth() })
     expect(byName.headers['set-cookie']).toEqual(['a=1; Path=/', 'b=2; HttpOnly'])
     expect(byName.headers).toMatchObject({ 'x-app': 'yes', 'origin-agent-cluster': '?1' })
@@ -254,7 +254,7 @@ describe('what goes through', () => {
     expect((await there(prefix)).headers.location).toBe(`${prefix}/`)
   })
 
-  it('an answer that comes before the body was sent', async () => {
+  it('a response that arrives before the body was sent', async () => {
     const head = `POST /early HTTP/1.1\r\nhost: ${named(inside)}\r\nauthorization: Bearer ${daemon.key}\r\ncontent-length: 1000000\r\n\r\nabc`
     const text = await raw(daemon, head)
     expect(text).toMatch(/^HTTP\/1\.1 413 /)
@@ -262,8 +262,8 @@ describe('what goes through', () => {
   })
 })
 
-describe('who should not get in', () => {
-  it('a key of another project finds what nobody finds', async () => {
+describe('refused visitors', () => {
+  it('a key of another project gets the same answer as no key', async () => {
     await open({ visibility: 'private' })
     const project = (await daemon.call('POST', '/v1/projects', { name: 'other' })).body.id
     const make = async (scopes: string[], project_id?: string) =>
@@ -283,7 +283,7 @@ describe('who should not get in', () => {
     expect((await ask(inside, { 'x-sandkasten-token': worker })).status).toBe(200)
   })
 
-  it('the API is not there, and not behind a preview either', async () => {
+  it('the API is not reachable through previews', async () => {
     for (const host of [undefined, named(inside)])
       expect((await visit(daemon, { path: '/v1/whoami', ...(host ? { host } : {}) })).status).toBe(404)
     const at = { id: inside.id, port: Number(new URL(daemon.daemon.url).port) }
@@ -318,7 +318,7 @@ describe('who should not get in', () => {
     expect(text).toMatch(/^HTTP\/1\.1 40[04] /)
   })
 
-  it('requests that could be read in two ways', async () => {
+  it('ambiguous requests', async () => {
     await open({ visibility: 'public' })
     const host = `host: ${named(inside)}\r\n`
     const hidden = 'GET /hidden HTTP/1.1\r\nhost: x\r\n\r\n'
@@ -354,7 +354,7 @@ describe('who should not get in', () => {
 })
 
 describe('a session that does not run', () => {
-  it('is not woken by a visit, unless its port was opened so', async () => {
+  it('is woken by a visit only if its port allows it', async () => {
     const at = await sessionWithServer(daemon, { wake_on_use: true })
     await open({ visibility: 'public' }, at)
     await daemon.call('POST', `/v1/sessions/${at.id}/stop`, {})
@@ -374,7 +374,7 @@ describe('a session that does not run', () => {
     expect((await visit(daemon, { host: named(at), headers: auth() })).status).toBe(404)
   })
 
-  it('is kept by visitors who brought something, not by strangers', async () => {
+  it('is kept alive by authenticated visitors, not by anonymous ones', async () => {
     await open({ visibility: 'public' })
     const { live } = daemon.context
     await daemon.daemon.sessions.leases.write()
@@ -387,7 +387,7 @@ describe('a session that does not run', () => {
   })
 })
 
-it('open ports, tokens and links outlive the daemon', async () => {
+it('open ports, tokens and links survive a restart', async () => {
   await open({ visibility: 'private', rotate: true })
   const { token } = await link()
   await daemon.restart()

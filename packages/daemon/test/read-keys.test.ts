@@ -33,7 +33,7 @@ async function sleeping(how: 'stop' | 'pause'): Promise<string> {
 }
 
 describe.each(['stop', 'pause'] as const)('a session after %s', (how) => {
-  it('is not woken by any route that a key with the scope read may use', async () => {
+  it('is not woken by any route that the scope read allows', async () => {
     const id = await sleeping(how)
     const before = (await daemon.call('GET', `/v1/sessions/${id}`)).body
     const own = routes.filter(({ path, scope }) => scope === 'read' && path.includes('/sessions/{id}'))
@@ -57,7 +57,7 @@ describe.each(['stop', 'pause'] as const)('a session after %s', (how) => {
     expect(files).toMatchObject({ status: 409, body: { code: 'not_running' } })
   })
 
-  it('is woken by the same request with a key that may run commands', async () => {
+  it('is woken by the same request with the scope exec', async () => {
     const id = await sleeping(how)
     expect((await daemon.call('GET', `/v1/sessions/${id}/files/list`)).status).toBe(200)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).body.status).toBe('running')

@@ -34,7 +34,7 @@ function envOf(count: number, nameChars: number, bytes = 0): Record<string, stri
 
 const { labels, labelsBytes, envVars, envBytes } = requestLimits
 
-describe('what a caller attaches to a session is bounded', () => {
+describe('metadata of a session is limited', () => {
   it.each<[string, object]>([
     ['as many labels as allowed', { labels: labelsOf(labels, 5000) }],
     ['as many bytes of labels as allowed', { labels: labelsOf(labels, labelsBytes) }],
@@ -76,7 +76,7 @@ describe('what a caller attaches to a session is bounded', () => {
     await daemon.call('DELETE', `/v1/sessions/${id}`)
   })
 
-  it('the environment and the arguments of a command are bounded too', async () => {
+  it('the environment and the arguments of a command are limited', async () => {
     const id = await daemon.session()
     const run = (body: object) => daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true', ...body })
     expect((await run({ env: envOf(envVars + 1, 10) })).status).toBe(400)
@@ -91,7 +91,7 @@ describe('what a caller attaches to a session is bounded', () => {
     await daemon.call('DELETE', `/v1/sessions/${id}`)
   })
 
-  it('a page of sessions is bounded in bytes, and goes on at its cursor', async () => {
+  it('a page of sessions is limited in bytes, and its cursor continues it', async () => {
     const ids: string[] = []
     for (let count = 0; count < 80; count += 1)
       ids.push(await daemon.session({ labels: labelsOf(labels, labelsBytes) }))
@@ -113,7 +113,7 @@ describe('what a caller attaches to a session is bounded', () => {
   })
 })
 
-describe('what a caller adds one by one is bounded', () => {
+describe('counts of objects are limited', () => {
   it('shells, terminals and open ports of a session', async () => {
     const id = await daemon.session()
     const { context } = daemon
@@ -139,7 +139,7 @@ describe('what a caller adds one by one is bounded', () => {
     await daemon.call('DELETE', `/v1/sessions/${id}`)
   })
 
-  it('keys of a project: unusable ones are forgotten, usable ones are refused', async () => {
+  it('keys of a project: old unusable keys are deleted, and too many usable ones are refused', async () => {
     const { keys } = daemon.context.store
     const project = (await daemon.call('POST', '/v1/projects', { name: 'many-keys' })).body.id
     const row = (at: number, revoked: boolean) => ({
@@ -206,7 +206,7 @@ const terminalRow = {
 }
 
 describe('an idempotency key in the header', () => {
-  it('that is too long is refused, not cut', async () => {
+  it('is refused when it is too long', async () => {
     const long = 'k'.repeat(201)
     const refused = await create({}, { 'idempotency-key': `${long}a` })
     expect(refused.status).toBe(400)
@@ -215,7 +215,7 @@ describe('an idempotency key in the header', () => {
     expect(accepted.status).toBe(201)
     await daemon.call('DELETE', `/v1/sessions/${accepted.body.id}`)
   })
-  it('that differs from the one in the body is refused', async () => {
+  it('is refused when it differs from the one in the body', async () => {
     const answer = await create({ idempotency_key: 'one' }, { 'idempotency-key': 'two' })
     expect(answer.status).toBe(400)
   })

@@ -130,7 +130,7 @@ describe('commands with an id', () => {
     expect(replay.map(({ event }) => event)).toEqual(['output', 'exit'])
   })
 
-  it('say that history is gone, while they run and after', async () => {
+  it('report dropped output, while they run and afterwards', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
     const loud =
@@ -191,7 +191,7 @@ describe('sessions', () => {
     })
   })
 
-  it('stop, start and keep their disk; old handles are told', async () => {
+  it('stop, start and keep their disk; requests for an old incarnation fail', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
     await daemon.call('POST', `${base}/fs/write`, { path: 'f', content: 'kept' })
@@ -257,7 +257,7 @@ describe('sessions', () => {
 })
 
 describe('shells', () => {
-  it('show which command has them, and how many wait, with and without an id', async () => {
+  it('show their running command and the queue, with and without an id', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
     const shell = async () => (await daemon.call('GET', `${base}/shells`)).body.shells[0]
@@ -278,7 +278,7 @@ describe('shells', () => {
 })
 
 describe('the time limit of a command', () => {
-  it('is the default unless one is asked for, and at most the limit', async () => {
+  it('has a default and a maximum', async () => {
     const strict = await startTestDaemon({ defaults: { exec_timeout_ms: 300, max_exec_timeout_ms: 60_000 } })
     try {
       const id = await strict.session()

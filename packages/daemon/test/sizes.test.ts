@@ -59,7 +59,7 @@ async function ensure(known: Partial<Known>): Promise<Known> {
 }
 
 describe('every size in the API’s document', () => {
-  it('gets an answer, never a fault, and leaves no memory behind', { timeout: 300_000 }, async () => {
+  it('gets a response, never a 500, and leaks no memory', { timeout: 300_000 }, async () => {
     const { body: document } = await daemon.call('GET', '/openapi.json')
     const known: Partial<Known> = {}
     const faults: string[] = []
@@ -126,7 +126,7 @@ function parameterValues(schema: Schema): string[] {
   return [...numbers, '1e400', '-1', ...lengths.map((length) => 'a'.repeat(length))]
 }
 
-describe('sizes that a request claims or has', () => {
+describe('declared and real sizes of requests', () => {
   /** What the daemon answers to these bytes: a status, or `closed`. */
   const raw = (text: string, send: 'end' | 'write' = 'end') =>
     new Promise<number | 'closed'>((resolve, reject) => {

@@ -60,7 +60,7 @@ describe('slow', () => {
     expect(type).toBeDefined()
   })
 
-  it('uploads that stop: nothing of them stays, and the session goes on', async () => {
+  it('uploads that stop leave nothing behind, and the session works on', async () => {
     const id = await daemon.session()
     const put = `PUT /v1/sessions/${id}/files?path=up HTTP/1.1\r\nhost: x\r\n${authorization()}content-length: 100000\r\n\r\nbegun`
     const { ended } = drip(daemon.daemon.url, put, '')
@@ -74,7 +74,7 @@ describe('slow', () => {
 })
 
 describe('readers', () => {
-  it('one who does not read slows his own program, and nobody else; memory is bounded', async () => {
+  it('a client that does not read slows only its own program, within bounded memory', async () => {
     const id = await daemon.session()
     const before = process.memoryUsage.rss()
     const body = JSON.stringify({ cmd: 'sh', args: ['-c', 'yes | head -c 300000000'], stream: true })
@@ -93,7 +93,7 @@ describe('readers', () => {
 })
 
 describe('many', () => {
-  it('thousands of idle connections and followers of events cost little and stop nobody', async () => {
+  it('thousands of idle connections and event readers cost little and block no request', async () => {
     const { port } = new URL(daemon.daemon.url)
     const before = process.memoryUsage.rss()
     for (let n = 0; n < 1500; n += 1) {
@@ -112,8 +112,8 @@ describe('many', () => {
   })
 })
 
-describe('a daemon that is ending', () => {
-  it('answers with 503 and a problem until it is gone', async () => {
+describe('a daemon that is stopping', () => {
+  it('answers 503 with a problem until it has stopped', async () => {
     const other = await startTestDaemon()
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const ask = () =>

@@ -35,7 +35,7 @@ describe('the quota of snapshots', () => {
     expect(await snapshots()).toHaveLength(3)
   })
 
-  it('is 100, and 100 GiB, where nothing else is said', async () => {
+  it('is 100 snapshots and 100 GiB by default', async () => {
     const other = await startTestDaemon()
     try {
       const id = await other.session()

@@ -32,7 +32,7 @@ describe('a session of a snapshot', () => {
     expect((await daemon.call('GET', `/v1/sessions/${body.id}`)).body.notes).toBeUndefined()
   })
 
-  it('has what the request says instead', async () => {
+  it('takes the values of the request instead', async () => {
     const env = { TOKEN: 'c', MODE: 'd' }
     const { body } = await daemon.call('POST', '/v1/sessions', {
       snapshot_id,
@@ -44,7 +44,7 @@ describe('a session of a snapshot', () => {
     expect(body.notes).toBeUndefined()
   })
 
-  it('is told what it may not have, or does not get', async () => {
+  it('notes settings that are not allowed or unknown', async () => {
     const { context } = daemon
     const changed = { allowed_networks: ['none'], max: { ...context.config.max, cpu_limit: 2 } }
     const before = { allowed_networks: context.config.allowed_networks, max: context.config.max }

@@ -69,7 +69,7 @@ describe.each([
 
 const mayMount = process.platform === 'linux' && process.getuid?.() === 0
 describe.skipIf(!mayMount)(`a full disk${mayMount ? '' : ' (skipped: mounting needs root)'}`, () => {
-  it('does not stop the daemon from answering: reads and ends of sessions go on', async () => {
+  it('does not stop reads and ends of sessions', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'sk-full-'))
     cleanUps.push(() => rm(folder, { recursive: true, force: true }))
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'sk-full', folder])

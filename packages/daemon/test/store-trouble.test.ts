@@ -64,7 +64,7 @@ async function afterwards(base: string): Promise<void> {
 }
 
 describe('another program locks the database', () => {
-  it('for longer than is waited: 503, at once for those who come later', async () => {
+  it('beyond the timeout: 503, and at once for later requests', async () => {
     const db = path.join(folder, 'a.db')
     const { base } = await begin(db)
     const other = new DatabaseSync(db)
@@ -88,7 +88,7 @@ const mayMount = process.platform === 'linux' && process.getuid?.() === 0
 describe.skipIf(!mayMount)(
   `the database’s disk is full${mayMount ? '' : ' (skipped: mounting needs root)'}`,
   () => {
-    it('is said, and is over when there is room again', async () => {
+    it('is reported, and ends when there is room again', async () => {
       const disk = path.join(folder, 'disk')
       execFileSync('mkdir', [disk])
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'sk-trouble', disk])

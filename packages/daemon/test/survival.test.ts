@@ -40,8 +40,8 @@ function client(daemon: SpawnedDaemon) {
   }
 }
 
-describe('a daemon that is killed', () => {
-  it('loses no session, no file and no command that has an id', async () => {
+describe('a killed daemon', () => {
+  it('loses no session, no file and no command with an id', async () => {
     const config = await place()
     const first = await spawnDaemon(config)
     const before = client(first)
@@ -79,8 +79,8 @@ describe('a daemon that is killed', () => {
   })
 })
 
-describe('a daemon that is ended', () => {
-  it('closes streams and goes within moments, though commands run', async () => {
+describe('a stopped daemon', () => {
+  it('closes streams and stops quickly while commands run', async () => {
     const config = await place()
     const daemon = await spawnDaemon(config)
     const { json, request } = client(daemon)
@@ -113,7 +113,7 @@ describe('a daemon that is ended', () => {
 
 const noPostgres = await postgresMissing()
 describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres})` : ''}`, () => {
-  it('works, says when the database is away, and goes on by itself', async () => {
+  it('reports a lost database, and recovers by itself', async () => {
     const postgres = await startPostgres()
     cleanUps.push(() => postgres.stop())
     const db_url = await postgres.database('d')

@@ -45,9 +45,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
     clientErrorHandler(error, socket) {
       if (!socket.writable || (error as NodeJS.ErrnoException).code === 'ECONNRESET')
         return void socket.destroy()
-      const problem = problemOf(
-        new SandboxError('invalid_argument', 'This is not HTTP as it is understood here.'),
-      )
+      const problem = problemOf(new SandboxError('invalid_argument', 'The request is not valid HTTP.'))
       const body = JSON.stringify(problem)
       answerAndClose(socket, { status: 400, title: 'Bad Request', type: problemType, body })
     },
@@ -176,7 +174,7 @@ async function fail(
   const known = translate(error)
   const problem = problemOf(known, request.id)
   if (known.code === 'internal')
-    services.log.error({ request: request.id, err: known.cause ?? known }, 'a defect')
+    services.log.error({ request: request.id, err: known.cause ?? known }, 'unexpected error in a request')
   const retryAfter = retryAfterSeconds(problem)
   if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer')

@@ -30,7 +30,7 @@ export function terminalSocket({ sessions }: Services): SocketRoute {
       const terminal = await sessions.terminals.attach(caller, id, terminalId, async (terminal) => terminal)
       const takeover = query.get('takeover') === '1'
       if (holders.has(key) && !takeover)
-        throw new SandboxError('conflict', 'Somebody is at this terminal.', {
+        throw new SandboxError('conflict', 'Another client is connected to this terminal.', {
           hint: 'Take it with takeover=1.',
         })
       return async (socket) => {

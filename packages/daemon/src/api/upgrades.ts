@@ -10,7 +10,7 @@ import type { Services } from '../http/services.ts'
 import { socketServer } from '../http/websockets.ts'
 import { type Caller, includes, type Scope } from '../keys/index.ts'
 
-/** A WebSocket route. What is refused is answered with a problem before the upgrade. */
+/** A WebSocket route. Refusals are answered with a problem before the upgrade. */
 export interface SocketRoute {
   /** For the audit log. */
   readonly id: string
@@ -25,7 +25,7 @@ export interface SocketCall {
   readonly params: Record<string, string>
   readonly query: URLSearchParams
   readonly request: IncomingMessage
-  /** Fires when the daemon ends, or the caller's key is worth nothing any more. */
+  /** Fires when the daemon stops, or the caller's key is no longer valid. */
   readonly signal: AbortSignal
 }
 

@@ -15,7 +15,7 @@ const write = (text: string) => writeFile(path.join(folder, 'sandkasten.yaml'), 
 const load = (env: Record<string, string> = {}) => loadConfig({ cwd: folder, env })
 
 describe('configuration', () => {
-  it('takes the first plan’s file as it is written', async () => {
+  it('accepts the file of the first plan unchanged', async () => {
     await write(`
 listen: "127.0.0.1:8080"
 api_key: "sk-sandbox-..."          # single key for MVP
@@ -91,7 +91,7 @@ defaults:
     expect(error.hint).toMatch(hint)
   })
 
-  it('refuses a variable that is nearly one of ours', async () => {
+  it('refuses a misspelt variable', async () => {
     await expect(load({ SANDKASTEN_LOG_LEVL: 'warn' })).rejects.toMatchObject({
       hint: 'Did you mean SANDKASTEN_LOG_LEVEL?',
     })
@@ -103,7 +103,7 @@ defaults:
     expect(shown).toContain('postgres://me:')
   })
 
-  it('does not take an asked file that is missing for none', async () => {
+  it('fails when the requested file is missing', async () => {
     await expect(loadConfig({ cwd: folder, env: {}, file: 'other.yaml' })).rejects.toThrow(/cannot be read/)
   })
 })

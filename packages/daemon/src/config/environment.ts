@@ -6,7 +6,7 @@ import { fileSchema } from './schema.ts'
 import { nearest, shapeOf } from './unknown-keys.ts'
 
 const prefix = 'SANDKASTEN_'
-/** Variables of ours that are not configuration of the daemon. */
+/** Other variables with our prefix that do not configure the daemon. */
 const others = [
   'CONFIG',
   'HOME',

@@ -19,7 +19,7 @@ export class FrontRecords {
     return row && (JSON.parse(row.data) as T)
   }
 
-  /** In key order; all of the project's, or those of one session of it. */
+  /** The project's records in key order, or those of one session. */
   async list<T>(
     projectId: string,
     kind: string,

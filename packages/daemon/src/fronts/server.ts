@@ -37,7 +37,10 @@ export function buildFront(name: FrontName, factory: FrontFactory, place: FrontP
   const fail = async (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const known = translate(error)
     if (known.code === 'internal')
-      log.error({ front: name, request: request.id, err: known.cause ?? known }, 'a defect')
+      log.error(
+        { front: name, request: request.id, err: known.cause ?? known },
+        'unexpected error in a request',
+      )
     if (reply.raw.headersSent) return void reply.raw.destroy()
     const { status, body, headers = {} } = front.refuse(known, request)
     if (await refusalCloses(request.raw)) reply.header('connection', 'close')

@@ -58,7 +58,10 @@ export class Audit {
       } catch (error) {
         if (!SandboxError.is(error, 'unavailable', 'disk_full'))
           this.#waiting = this.#waiting.slice(rows.length)
-        this.#log.warn({ err: error, waiting: this.#waiting.length }, 'the audit log is not written yet')
+        this.#log.warn(
+          { err: error, waiting: this.#waiting.length },
+          'cannot write the audit log; it will be retried',
+        )
         return
       }
     }

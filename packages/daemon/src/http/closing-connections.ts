@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
-/** How long a client may go on sending after its answer. */
+/** How long a client may keep sending after its response. */
 const lingerMs = 1_000
 
 /**
@@ -11,7 +11,7 @@ const lingerMs = 1_000
 export function closeSoon(socket: Duplex): void {
   if (socket.destroyed) return
   socket.end()
-  // Nothing that still arrives is taken for a request.
+  // Data that still arrives is not parsed as a request.
   socket.removeAllListeners('data').on('data', () => {})
   socket.resume()
   const timer = setTimeout(() => socket.destroy(), lingerMs)
@@ -42,7 +42,7 @@ export interface RawAnswer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** As `closesAfter`, where the head may just have been parsed: a body that came in the same packet is there a moment later. */
+/** Like `closesAfter`, right after the head was parsed: a body in the same packet arrives one tick later. */
 export async function refusalCloses(request: IncomingMessage): Promise<boolean> {
   if (!request.complete) await new Promise(setImmediate)
   return closesAfter(request)
@@ -57,7 +57,7 @@ export function closesAfter(request: IncomingMessage): boolean {
   return true
 }
 
-/** After any answer, an unread body keeps its connection open for a moment only. */
+/** After any response, an unread body keeps its connection open only for a short time. */
 export function limitUnreadBodies(server: Server): void {
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
     response.once('finish', () => {

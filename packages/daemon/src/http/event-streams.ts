@@ -15,7 +15,7 @@ export interface ServerEvent {
   data: unknown
 }
 
-/** Answers that go on for long: counted, kept alive, ended with the key that asked for them, and together when the daemon ends. */
+/** Long responses: counts them, keeps them alive, and ends them with their key or with the daemon. */
 export class Streams {
   readonly #open = new Set<AbortController>()
   readonly #keys: KeyRing
@@ -25,7 +25,10 @@ export class Streams {
     metrics.onRead(() => metrics.set('sandkasten_open_streams', {}, this.#open.size))
   }
 
-  /** Fires when the daemon ends, or the caller's key is worth nothing any more; `leave` says that the stream is over. */
+  /**
+   * `signal` fires when the daemon stops, or the caller's key is no longer valid. Call `leave` at the end of the
+   * stream.
+   */
   enter(caller?: Caller): { signal: AbortSignal; leave: () => void } {
     const controller = new AbortController()
     this.#open.add(controller)
@@ -79,7 +82,7 @@ export class Streams {
     }
   }
 
-  /** Ends all, and waits a moment for them to say so to their clients. */
+  /** Ends all streams, and waits a short time for their last messages. */
   async close(): Promise<void> {
     for (const controller of this.#open) controller.abort(daemonEnding())
     const startedAt = performance.now()
@@ -120,7 +123,7 @@ export class Streams {
   }
 }
 
-/** The head of an answer that goes on for long, with what every answer says. From here on it is written by hand. */
+/** Sends the head of a long response, with the headers of every response. The caller then writes to `raw`. */
 export function beginStream(reply: FastifyReply, contentType: string): void {
   reply.hijack()
   const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined)
@@ -132,13 +135,13 @@ export function beginStream(reply: FastifyReply, contentType: string): void {
   reply.raw.flushHeaders()
 }
 
-/** Why an answer is cut off: by our end, or that of its key. What was listened to goes on. */
+/** Why a long response is cut off: the daemon stops, or the key is no longer valid. */
 export function endedBy({ reason }: AbortSignal): SandboxError {
   return SandboxError.is(reason) ? reason : daemonEnding()
 }
 
 function daemonEnding(): SandboxError {
-  return new SandboxError('unavailable', 'The daemon is ending.', { hint: 'Ask again in a moment.' })
+  return new SandboxError('unavailable', 'The daemon is stopping.', { hint: 'Try again in a moment.' })
 }
 
 export function encode({ event, id, data }: ServerEvent): string {

@@ -9,7 +9,7 @@ export function placeOf(cursor: string | undefined): { createdAt: number; id: st
   if (cursor === undefined) return undefined
   const match = /^(\d+)\/([a-z0-9]+)$/.exec(Buffer.from(cursor, 'base64url').toString())
   if (match) return { createdAt: Number(match[1]), id: match[2]! }
-  throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.', {
-    hint: 'Pass the cursor on as the list gave it.',
+  throw new SandboxError('invalid_argument', 'The cursor is not valid.', {
+    hint: 'Pass the cursor exactly as the list returned it.',
   })
 }

@@ -45,7 +45,7 @@ export function retryAfterSeconds(problem: Problem): number | undefined {
   return problem.status === 503 ? 1 : undefined
 }
 
-/** Ours as they are; the framework's by their status; anything else is a defect, and its text stays here. */
+/** Our errors unchanged, the framework's by their status. Any other error is internal, and its text is not shown. */
 export function translate(error: unknown): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown }

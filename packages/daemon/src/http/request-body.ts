@@ -68,7 +68,7 @@ export function readBytes(payload: IncomingMessage, { maxBytes, maxMs, take }: B
       resolve(joined(chunks))
     })
     payload.on('error', fail)
-    payload.on('aborted', () => fail(new SandboxError('aborted', 'The client went away.')))
+    payload.on('aborted', () => fail(new SandboxError('aborted', 'The client disconnected.')))
   })
 }
 
@@ -111,10 +111,10 @@ export async function* bodyChunks(
       yield chunk as Uint8Array
       wait()
     }
-    if (!message.complete) throw new SandboxError('aborted', 'The client went away.')
+    if (!message.complete) throw new SandboxError('aborted', 'The client disconnected.')
   } finally {
     clearTimeout(timer)
-    // What is not wanted any more is read and thrown away, so that the next request can be read.
+    // Read and discard the rest, so that the next request on the connection can be parsed.
     message.on('error', () => {}).resume()
   }
 }

@@ -66,8 +66,8 @@ export function bodyBudget(memory: ResultMemory, request: FastifyRequest): (byte
 }
 
 function tooMuch(): SandboxError {
-  return new SandboxError('rate_limited', 'The project has too many large answers in flight.', {
+  return new SandboxError('rate_limited', 'The project has too many large responses in flight.', {
     details: { retryAfterMs: 1_000 },
-    hint: 'Read the answers that you asked for, ask for less, or have result_memory_mb raised.',
+    hint: 'Read pending responses, request less, or ask the operator to raise result_memory_mb.',
   })
 }

@@ -106,7 +106,7 @@ const kinds: [string, (...texts: string[]) => Source][] = [
 ]
 
 describe.each(kinds)('bytes that are %s', (_kind, of) => {
-  it('come as they are, with the promised length or without one', async () => {
+  it('arrive unchanged, with and without a declared length', async () => {
     answer = () => ({ source: of('one', 'two', 'three'), length: 11 })
     const { text, ended } = await ask()
     expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n(.+\r\n)*content-length: 11\r\n/)
@@ -117,7 +117,7 @@ describe.each(kinds)('bytes that are %s', (_kind, of) => {
     expect(bodyOf((await ask()).text)).toBe('0\r\n\r\n')
   })
 
-  it('are never more than was promised: the rest would be read as another answer', async () => {
+  it('never exceed the declared length', async () => {
     const evil = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil'
     for (const pieces of [['good', evil], [`good${evil}`], ['go', `od${evil}`, evil]]) {
       answer = () => ({ source: of(...pieces), length: 4 })
@@ -126,7 +126,7 @@ describe.each(kinds)('bytes that are %s', (_kind, of) => {
     }
   })
 
-  it('are cut off where less comes than was promised: nobody waits for the rest', async () => {
+  it('cut the connection when the source is shorter than declared', async () => {
     answer = () => ({ source: of('on'), length: 4 })
     const { text, ended } = await ask()
     expect([bodyOf(text), ended]).toEqual(['on', true])
@@ -135,7 +135,7 @@ describe.each(kinds)('bytes that are %s', (_kind, of) => {
   })
 })
 
-it('a source that fails after the whole content cuts nothing: the next request is answered', async () => {
+it('a source that fails after its whole content does not cut the connection', async () => {
   const ended = Promise.withResolvers<Uint8Array>()
   ended.promise.catch(() => {})
   answer = () => ({
@@ -161,7 +161,7 @@ it('a source that fails after the whole content cuts nothing: the next request i
 })
 
 describe('what is lent', () => {
-  it('is answered with a status when it fails at once, and cut when it fails later', async () => {
+  it('gets an error status when it fails at once, and is cut when it fails later', async () => {
     answer = () => ({ source: new Lender([], true).stream(), length: 4 })
     expect((await ask()).text).toMatch(/^HTTP\/1.1 500 /)
     answer = () => ({ source: new Lender([Buffer.from('o')], true).stream(), length: 4 })
@@ -169,7 +169,7 @@ describe('what is lent', () => {
     expect([bodyOf(text), ended]).toEqual(['o', true])
   })
 
-  it('is given back by clients that leave, whenever they do', async () => {
+  it('is returned when a client disconnects at any time', async () => {
     const block = Buffer.alloc(512 * 1024)
     for (let round = 0; round < 10; round += 1) {
       const lender = new Lender(

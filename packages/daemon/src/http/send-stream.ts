@@ -53,7 +53,7 @@ class Answer {
     const wanted = piece.length > left ? piece.subarray(0, left) : piece
     this.#sent += wanted.length
     raw.write(wanted, done)
-    // The client has all of it now. Its next request may end the sandbox before the source has told of its own end.
+    // The client has everything. Its next request may end the sandbox before the source reports its end.
     if (this.#sent === this.#length) raw.end()
     return wanted === piece && !raw.destroyed
   }
@@ -64,7 +64,7 @@ class Answer {
     else this.fail()
   }
 
-  /** Cuts the connection after what was sent, unless that is all. */
+  /** Cuts the connection after the sent data, unless the response is complete. */
   fail(): void {
     if (!this.#reply.raw.writableEnded) this.#reply.raw.socket?.destroySoon()
   }

@@ -31,6 +31,6 @@ export interface Services {
   readonly log: Log
   readonly version: string
   readonly patience: Patience
-  /** Throws what is wrong, if the daemon cannot work now. */
+  /** Throws if the daemon cannot work now. */
   ready(): Promise<void>
 }

@@ -6,7 +6,7 @@ const beatMs = 30_000
 const mostBytes = 1_048_576
 const enoughBytes = 262_144
 
-/** Takes upgrades. What a client can make us keep is bounded: messages, their fragments, and answers to its pings. */
+/** A WebSocket server that bounds what a client can make it keep: messages, fragments and answers to pings. */
 export function socketServer(handleProtocols: ServerOptions['handleProtocols']): WebSocketServer {
   return new WebSocketServer({
     noServer: true,

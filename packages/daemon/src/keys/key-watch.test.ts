@@ -3,11 +3,11 @@ import { KeyWatch } from './key-watch.ts'
 
 const caller = (keyId: string) => ({ projectId: 'p', keyId, scopes: [], requestId: 'r' })
 
-describe('what goes on for a key', () => {
+describe('a long response', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
-  it('ends with it, and nothing else does', async () => {
+  it('ends with its key, and others continue', async () => {
     const valid = new Set(['a', 'b'])
     const watch = new KeyWatch(async ({ keyId }) => valid.has(keyId))
     const [first, second, other] = [
@@ -26,7 +26,7 @@ describe('what goes on for a key', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('goes on while nobody can say', async () => {
+  it('continues while the database is away', async () => {
     const watch = new KeyWatch(() => Promise.reject(new Error('The database is away.')))
     const { signal, leave } = watch.enter(caller('a'))
     await vi.advanceTimersByTimeAsync(20_000)

@@ -29,7 +29,7 @@ export type NewKey = { row: KeyRow; key: string }
 
 export class KeyRing {
   readonly #store: Store
-  /** For answers that go on for long. */
+  /** Ends long responses when their key is no longer valid. */
   readonly watch = new KeyWatch(
     async ({ projectId, keyId, requestId }) =>
       (await this.callerOf(projectId, keyId, requestId)) !== undefined,
@@ -101,7 +101,7 @@ export class KeyRing {
     return this.#store.keys.list(projectId)
   }
 
-  /** From the next request on the key is worth nothing, and what still goes on for it ends. False when it was already. */
+  /** Revokes the key for all following requests, and ends its long responses. False when it was already revoked. */
   async revoke(projectId: string, id: string): Promise<boolean> {
     if (await this.#store.keys.revoke(projectId, id, Date.now())) {
       await this.watch.look()
@@ -154,7 +154,7 @@ export class KeyRing {
     return { firstKey: (await this.create(operatorProject, { name: 'first', scopes: ['admin'] })).key }
   }
 
-  /** A key that a file of this machine holds for the command line: made anew when the file has none that works. */
+  /** The key in this machine's file for the command line. Created anew when the file has no working key. */
   async commandLineKey(kept: string | undefined): Promise<string> {
     const row = await this.#store.keys.get(operatorProject, 'cli')
     if (kept !== undefined && row && row.revoked_at === null && sameHash(row.hash, hashOf(kept))) return kept

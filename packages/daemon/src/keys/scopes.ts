@@ -1,4 +1,4 @@
-/** What a key may do: look, work in sandboxes, or manage the project. Each includes the one before. */
+/** What a key may do: read, work in sandboxes, or manage the project. Each scope includes the one before. */
 export const scopes = ['read', 'exec', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 

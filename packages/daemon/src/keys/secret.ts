@@ -18,7 +18,7 @@ export function sameHash(a: string, b: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
-/** The key in what a client sends: as it is, or in the form that some versions of E2B's SDK insist on, `e2b_` and hexadecimal digits. */
+/** The key as a client sends it: plain, or as `e2b_` and hexadecimal digits, which some versions of E2B's SDK need. */
 export function plainKey(given: string): string {
   const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1]
   if (hex === undefined) return given

@@ -31,7 +31,7 @@ export class Addresses {
     return `${this.#base.origin}${prefixOf(id, port)}`
   }
 
-  /** What a request means by its host and path; undefined when it means no port of a session. */
+  /** The port that a request's host and path mean; undefined for any other request. */
   find(host: string, path: string): Target | undefined {
     const name = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]+\])(:\d{1,5})?$/.exec(host.toLowerCase())?.[1]
     if (name === undefined) return undefined

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 
 const mostPerSession = 256
 
-/** Visits that go on, by port: counted, so that one preview cannot take all of the daemon, and cut when their port is closed. */
+/** Open visits by port. Counted, so that one preview cannot use up the daemon, and cut when the port closes. */
 export class Connections {
   readonly #open = new Map<string, Map<number, Set<() => void>>>()
 

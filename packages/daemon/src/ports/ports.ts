@@ -49,7 +49,7 @@ export class PortService {
     this.#connections = connections
   }
 
-  /** What is not said stays as it is; a port that is not open yet is opened for keys and links alone. */
+  /** Opens a port or changes it. Omitted settings stay; a new port is private. */
   async open(caller: Caller, id: string, changes: PortChanges): Promise<Opened> {
     const session = await this.#sessions.use.findHere(caller, id)
     this.#served()
@@ -87,7 +87,7 @@ export class PortService {
     })
   }
 
-  /** Those that are open, and in a sandbox of its own those on which something listens. Looking wakes nothing. */
+  /** Open ports, and with isolation also ports on which a program listens. Does not wake the session. */
   async list(caller: Caller, id: string): Promise<PortState[]> {
     const session = await this.#sessions.use.findHere(caller, id)
     const rows = await this.#context.store.ports.list(id)
@@ -161,7 +161,7 @@ export class PortService {
   #served(): Addresses {
     if (this.addresses) return this.addresses
     throw new SandboxError('unsupported', 'This daemon serves no previews.', {
-      hint: 'The operator has set preview_listen to off.',
+      hint: 'Ask the operator to set preview_listen.',
     })
   }
 

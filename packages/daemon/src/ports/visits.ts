@@ -9,7 +9,7 @@ import type { Target } from './addresses.ts'
 import type { PortContext } from './ports.ts'
 import { isTokenOf, type Links } from './signed-links.ts'
 
-/** What a visitor brought. */
+/** The credentials that a visitor sent. */
 export interface Credentials {
   readonly tokens: readonly string[]
   /** The caller of the API key, if one was sent. */
@@ -88,7 +88,7 @@ export class Visits {
     }
   }
 
-  /** Bytes that go on are activity, as the first request was. */
+  /** Traffic on an open connection is activity, like the first request. */
   touch({ session, stranger }: Visit): void {
     if (!stranger) this.#sessions.touch(session.id)
   }
@@ -97,7 +97,9 @@ export class Visits {
   #refuseOwn({ url }: SandboxEndpoint): void {
     const { hostname, port } = new URL(url)
     if (!this.own.has(Number(port)) || !['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) return
-    throw new SandboxError('forbidden', 'This is a port of the daemon itself.', { hint: 'Use another port.' })
+    throw new SandboxError('forbidden', 'This is a port of the daemon itself.', {
+      hint: 'Use another port.',
+    })
   }
 }
 
@@ -115,7 +117,7 @@ function connectTo({ url }: SandboxEndpoint): Promise<Duplex> {
 }
 
 export function nothingHere(): SandboxError {
-  return new SandboxError('not_found', 'There is nothing here that you may see.', {
+  return new SandboxError('not_found', 'There is nothing here that you may access.', {
     hint: 'Open the port with POST /v1/sessions/{id}/ports; come with a key of its project, its token or a link that has not expired.',
   })
 }

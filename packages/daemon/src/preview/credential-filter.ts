@@ -3,7 +3,7 @@ import { type KeyRing, plainKey } from '../keys/index.ts'
 import { isOurCookie, tokenHeaders, tokenQueries } from './credential-names.ts'
 import { pairsOf } from './request-headers.ts'
 
-/** What is left of a request for the sandbox. */
+/** The parts of a request that the sandbox may see. */
 export interface Passable {
   /** Path and query. */
   readonly path: string

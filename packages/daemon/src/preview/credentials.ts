@@ -12,7 +12,7 @@ export interface Brought {
   /** API keys, as headers that say so. */
   readonly keys: readonly string[]
   readonly queryToken?: string
-  /** The path and query without ours. */
+  /** Path and query without our credentials. */
   readonly path: string
 }
 

@@ -42,7 +42,7 @@ async function proxy(port: number, bodyIdleMs: number): Promise<{ port: number; 
   return { port: await listen(server), failures }
 }
 
-it('a visitor whose body stops arriving is let go, and the sandbox too', async () => {
+it('a body that stops arriving closes the connections to visitor and sandbox', async () => {
   const inside = createServer()
   const asked = once(inside, 'request')
   const { port, failures } = await proxy(await listen(inside), 50)
@@ -61,7 +61,7 @@ it('a visitor whose body stops arriving is let go, and the sandbox too', async (
   expect(failures).toMatchObject([{ code: 'timeout' }])
 })
 
-it('what the sandbox answers is refused when it is no HTTP, or could be read in two ways', async () => {
+it('an invalid or ambiguous response of the sandbox is refused', async () => {
   const { createServer: createTcpServer } = await import('node:net')
   for (const answer of [
     'SSH-2.0-OpenSSH\r\n',
@@ -85,7 +85,7 @@ it('what the sandbox answers is refused when it is no HTTP, or could be read in 
   }
 })
 
-it('a visitor sees that an answer is not whole', async () => {
+it('a visitor sees that a response is incomplete', async () => {
   const inside = createServer((_, response) => {
     response.writeHead(200, { 'content-length': 10 })
     response.write('abc', () => response.destroy())

@@ -40,7 +40,7 @@ export async function forward(
       resolve()
     }
     response.once('close', () => over())
-    // One connection has many writers of this event: the first is told, the rest are its echoes.
+    // Several writers of one connection get this event; only the first reports it.
     outgoing.on('error', (error) => over(SandboxError.is(error) ? error : dialError(error, target.port)))
     outgoing.on('upgrade', (_, socket) => {
       socket.destroy()

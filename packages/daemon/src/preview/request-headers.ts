@@ -16,7 +16,7 @@ export const hopByHop: ReadonlySet<string> = new Set([
   'http2-settings',
 ])
 
-/** Written anew by the daemon. */
+/** Headers that the daemon writes itself. */
 const replaced = new Set(['host', 'content-length', 'expect', 'forwarded', 'x-real-ip'])
 
 export interface Passing {
@@ -69,7 +69,7 @@ function framing({ headers }: IncomingMessage): string[] {
 }
 
 function forwarded(request: IncomingMessage, { target, secure, behindProxy }: Passing): string[] {
-  // Only what a proxy of our own says about its client is believed.
+  // Only a trusted proxy in front of the daemon may tell the client's address.
   const told = behindProxy ? request.headers['x-forwarded-for'] : undefined
   const from = typeof told === 'string' ? told : request.socket.remoteAddress
   return [

@@ -49,7 +49,7 @@ export function responseHeaders(answer: IncomingMessage, target: Target): string
   return flat
 }
 
-/** Binds a cookie to this one host name. A cookie that could be taken for ours is dropped. */
+/** Binds a cookie to this one host name. Drops a cookie that looks like one of ours. */
 function hostOnly(cookie: string): string | undefined {
   const [pair = '', ...attributes] = cookie.split(';')
   if (isOurCookie(pair)) return undefined

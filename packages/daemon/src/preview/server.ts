@@ -63,7 +63,7 @@ export class PreviewServer {
     this.#server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head))
     this.#server.on('clientError', (_, socket) => {
       if (!socket.writable) return void socket.destroy()
-      refuse(socket, new SandboxError('invalid_argument', 'This is not HTTP as it is understood here.'))
+      refuse(socket, new SandboxError('invalid_argument', 'The request is not valid HTTP.'))
     })
   }
 
@@ -132,7 +132,7 @@ export class PreviewServer {
     try {
       const { target, visit, passing, requestId } = await this.#admit(request)
       if (!asksForWebSocket(request))
-        throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.', {
+        throw new SandboxError('invalid_argument', 'Only WebSocket upgrades are supported.', {
           hint: 'Leave the header Upgrade out.',
         })
       leave = connections.enter(target.id, target.port, () => socket.destroy())
@@ -214,7 +214,7 @@ export class PreviewServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse, error: unknown): Promise<void> {
     const problem = problemOf(error)
-    if (problem.code === 'internal') this.#options.log.error({ err: error }, 'a defect in previews')
+    if (problem.code === 'internal') this.#options.log.error({ err: error }, 'unexpected error in a preview')
     const close = await refusalCloses(request)
     if (response.headersSent || response.destroyed) return void response.destroy()
     const body = JSON.stringify(problem)
@@ -236,7 +236,7 @@ interface Admitted {
   readonly requestId: string
 }
 
-/** What a parser lets through and a proxy must not: two servers could read it in two ways. */
+/** Refuses requests that a parser accepts, but that two servers could read differently. */
 export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMessage): void {
   const count = (name: string) =>
     rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === name).length

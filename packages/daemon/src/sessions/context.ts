@@ -15,7 +15,7 @@ export interface Context {
   readonly config: DaemonConfig
   readonly store: Store
   readonly provider: DaemonProvider
-  /** This daemon, for as long as its data folder lives: what it labels its sandboxes with. */
+  /** This daemon's identity, kept in its data folder. Its sandboxes carry it as a label. */
   readonly instanceId: string
   readonly live: LiveSessions
   readonly events: EventBus
@@ -49,6 +49,6 @@ export type DaemonProvider = SandboxProvider & {
 export type Sandbox = SandboxHandle<AllCapabilities>
 export type Session = SessionRow
 
-/** The labels that make a sandbox ours. */
+/** Labels that mark a sandbox as ours. */
 export const sessionLabel = 'sandkasten.session'
 export const instanceLabel = 'sandkasten.instance'

@@ -208,7 +208,7 @@ export class Creator {
       await mark(this.#context, row, 'failed', { by: 'daemon', reason, from: ['creating'] })
       await store.sessions.forgetIdempotency(row.id)
     } catch (cleanUp) {
-      log.warn({ session: row.id, err: cleanUp }, 'a failed create is not undone yet')
+      log.warn({ session: row.id, err: cleanUp }, 'cannot undo a failed create; reconciliation will retry')
     }
   }
 
@@ -267,11 +267,11 @@ export interface Created {
   readonly session: Session
   /** The session was created before, with the same idempotency key. */
   readonly repeat: boolean
-  /** What a session made of a snapshot could not take over from its origin. */
+  /** Settings that a session could not inherit from its snapshot's origin. */
   readonly notes: readonly string[]
 }
 
-/** What a session is made of besides its plan. */
+/** What a create needs besides its plan. */
 interface Given {
   readonly caller: Caller
   readonly env: Readonly<Record<string, string>>

@@ -13,7 +13,7 @@ export interface SessionEvent {
 
 type Row = Parameters<Store['records']['addEvents']>[0][number]
 
-/** After that what was asked for is answered, and the first use of it too. */
+/** By then the response was sent, and usually also the first request that follows it. */
 const soonMs = 10
 /** As many as one statement takes on every database. */
 const batch = 500
@@ -73,7 +73,7 @@ export class EventBus {
     return this.#store.records.lastEvent()
   }
 
-  /** Goes on for ever, until the signal. */
+  /** Never ends by itself, only by the signal. */
   async *follow(
     projectId: string,
     options: { after: number; sessionId?: string; signal: AbortSignal },
@@ -128,7 +128,7 @@ export class EventBus {
         return
       } catch (error) {
         if (this.#closed || !SandboxError.is(error, 'unavailable', 'disk_full')) {
-          this.#log.error({ err: error, events: rows.length }, 'events were not written')
+          this.#log.error({ err: error, events: rows.length }, 'cannot write events')
           return
         }
       }

@@ -17,7 +17,7 @@ export interface Meant {
  */
 export class Lifecycle {
   readonly #context: Context
-  /** Told of a session that goes on after it was paused. */
+  /** Called for a session that was resumed. */
   onResumed: (session: Session) => void = () => {}
 
   constructor(context: Context) {
@@ -197,7 +197,7 @@ export class Lifecycle {
     } catch (error) {
       // The session stops all the same, and keeps its disk.
       if (!SandboxError.is(error, 'quota_exceeded')) throw error
-      this.#context.log.warn({ session: session.id, err: error }, 'stopped without a snapshot')
+      this.#context.log.warn({ session: session.id, err: error }, 'stopped a session without its snapshot')
     }
   }
 

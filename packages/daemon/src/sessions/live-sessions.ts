@@ -75,7 +75,7 @@ export class LiveSessions {
     this.#tidy(id, entry)
   }
 
-  /** Used just now. Written down a moment later, with what else was used meanwhile. */
+  /** Records activity. It is written to the store later, in a batch. */
   touch(id: string, cwd?: string): void {
     const entry = this.#entry(id)
     entry.touchedAt = Date.now()

@@ -78,7 +78,7 @@ export class Pool {
     this.#soon = setTimeout(() => void this.tend(), ms).unref()
   }
 
-  /** Fills what is missing, one after another; empties all while memory is short. */
+  /** Fills the pool one sandbox after another, or empties it while memory is short. */
   tend(): Promise<void> {
     this.#tending ??= this.#tend().finally(() => {
       this.#tending = undefined
@@ -102,7 +102,7 @@ export class Pool {
           shelf.ready.push(await this.#make(shelf.plan))
         } catch (error) {
           // Sessions are made without it; the next round tries again.
-          log.warn({ err: error, image: shelf.plan.image }, 'the pool could not be filled')
+          log.warn({ err: error, image: shelf.plan.image }, 'cannot fill the pool')
           return
         }
       }
@@ -115,7 +115,7 @@ export class Pool {
     const sandbox = (await provider.create(
       createOptions(this.#context, plan, { env: {}, labels }),
     )) as Sandbox
-    // Any question: what is made to ask it (a connection) is there when the first command comes. Nothing runs, so nothing shows.
+    // Any call opens the connection to the sandbox, so the first command need not wait for it.
     await sandbox.files.exists('.')
     return sandbox
   }
@@ -129,7 +129,10 @@ export class Pool {
       await sandbox
         .destroy()
         .catch((error) =>
-          this.#context.log.warn({ sandbox: sandbox.sandboxId, err: error }, 'one of the pool stays behind'),
+          this.#context.log.warn(
+            { sandbox: sandbox.sandboxId, err: error },
+            'cannot remove a sandbox of the pool; the next start removes it',
+          ),
         )
   }
 }

@@ -8,7 +8,7 @@ import { isOurs } from './save-disk.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
 
-/** An event is written this much later than what it tells, at most, unless its process ends before. */
+/** The longest delay between a change and the writing of its event. */
 const toldWithinMs = 1_000
 const newestEvents = 2_000
 
@@ -37,7 +37,7 @@ export class Reconciler {
     for (const session of sessions) {
       if (this.#busy(session.id)) continue
       await this.#compare(session, bySandbox.get(session.sandbox_id ?? '')).catch((error) =>
-        log.warn({ session: session.id, err: error }, 'a session could not be reconciled'),
+        log.warn({ session: session.id, err: error }, 'cannot reconcile a session'),
       )
     }
     for (const sandbox of sandboxes) {
@@ -48,10 +48,12 @@ export class Reconciler {
       const session = id === undefined ? undefined : await store.sessions.get(id)
       if (session?.live === 1 && (session.sandbox_id === null || session.sandbox_id === sandbox.sandboxId))
         continue
-      log.info({ sandbox: sandbox.sandboxId, session: id }, 'a sandbox without a session is removed')
+      log.info({ sandbox: sandbox.sandboxId, session: id }, 'removing a sandbox without a session')
       await provider
         .destroy(sandbox.sandboxId)
-        .catch((error) => log.warn({ sandbox: sandbox.sandboxId, err: error }, 'it could not be removed'))
+        .catch((error) =>
+          log.warn({ sandbox: sandbox.sandboxId, err: error }, 'cannot remove a sandbox without a session'),
+        )
     }
   }
 
@@ -70,7 +72,7 @@ export class Reconciler {
     for (const { snapshotId, sandboxId, name } of await provider.listSnapshots()) {
       const mine = isOurs(instanceId, name) || (sandboxId !== undefined && ours.has(sandboxId))
       if (!mine || known.has(snapshotId)) continue
-      log.info({ snapshot: snapshotId }, 'a snapshot that nobody was told of is removed')
+      log.info({ snapshot: snapshotId }, 'removing a snapshot without a row')
       await provider.deleteSnapshot(snapshotId)
     }
   }
@@ -96,7 +98,7 @@ export class Reconciler {
     const { provider, log } = this.#context
     provider.onEnded?.((info) => {
       this.#ended(info).catch((error) =>
-        log.warn({ sandbox: info.sandboxId, err: error }, 'the end of a sandbox could not be told'),
+        log.warn({ sandbox: info.sandboxId, err: error }, 'cannot record the end of a sandbox'),
       )
     })
   }
@@ -122,12 +124,14 @@ export class Reconciler {
       if (session.sandbox_id !== null && (session.status === 'running' || session.status === 'paused'))
         await provider
           .watch?.(session.sandbox_id)
-          .catch((error) => log.warn({ session: session.id, err: error }, 'its sandbox is not watched'))
+          .catch((error) =>
+            log.warn({ session: session.id, err: error }, 'cannot watch a sandbox for its end'),
+          )
       const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'start' }
       await commands
         .recover(session, () => use.take(caller, session.id))
         .catch((error) =>
-          log.warn({ session: session.id, err: error }, 'its commands could not be found again'),
+          log.warn({ session: session.id, err: error }, 'cannot recover the commands of a session'),
         )
     }
   }
@@ -155,7 +159,7 @@ export class Reconciler {
       return
     }
     if (session.starting === 1) await this.#context.store.sessions.forgetStarts({ id: session.id })
-    // A stop or start that was cut short: what was acknowledged is what is written.
+    // A stop or start was interrupted. The written status is the one that was acknowledged.
     if (sandbox.status === 'running')
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
   }

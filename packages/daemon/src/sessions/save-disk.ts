@@ -38,7 +38,12 @@ export async function saveDisk(
     // No client will learn of this snapshot.
     await provider
       .deleteSnapshot(snapshotId)
-      .catch((cleanUp) => log.warn({ snapshot: snapshotId, err: cleanUp }, 'a snapshot is not undone yet'))
+      .catch((cleanUp) =>
+        log.warn(
+          { snapshot: snapshotId, err: cleanUp },
+          'cannot remove an unfinished snapshot; the next start removes it',
+        ),
+      )
     throw error
   }
 }

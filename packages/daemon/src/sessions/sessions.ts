@@ -252,7 +252,7 @@ export class SessionService {
     return this.#context.store.records.audit(caller.projectId, options)
   }
 
-  /** What the project uses, and what it may. */
+  /** The project's usage and quotas. */
   async usage(caller: Caller) {
     const { unlimited_disks: unlimited, ...used } = await this.#context.store.sessions.usage(caller.projectId)
     const quotas = await quotasOf(this.#context, caller)
@@ -274,7 +274,10 @@ export class SessionService {
     await this.commands
       .recover(session, () => this.use.take(caller, session.id))
       .catch((error) =>
-        this.#context.log.warn({ session: session.id, err: error }, 'its commands are not followed'),
+        this.#context.log.warn(
+          { session: session.id, err: error },
+          'cannot follow the commands of a resumed session',
+        ),
       )
   }
 }

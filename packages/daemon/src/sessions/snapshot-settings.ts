@@ -2,7 +2,7 @@ import type { SnapshotRow, Store } from '../store/index.ts'
 import type { Context, Session } from './context.ts'
 import type { CreateRequest } from './plan.ts'
 
-/** What a session made of a snapshot takes over from the session that the snapshot was made of. */
+/** What a session takes over from the session that its snapshot was made of. */
 export interface SnapshotSettings {
   readonly cpu: number
   readonly memoryMb: number

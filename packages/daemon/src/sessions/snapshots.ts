@@ -74,7 +74,12 @@ export class SnapshotsOfSessions {
     if (row.instance_id === instanceId)
       await provider
         .deleteSnapshot(row.provider_id)
-        .catch((error) => log.warn({ snapshot: id, err: error }, 'a snapshot is not removed yet'))
+        .catch((error) =>
+          log.warn(
+            { snapshot: id, err: error },
+            'cannot remove the disk of a deleted snapshot; the next start removes it',
+          ),
+        )
     return true
   }
 

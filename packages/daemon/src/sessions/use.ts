@@ -12,7 +12,7 @@ export interface Used {
 }
 
 export interface UseOptions extends Meant {
-  /** Whether to start a stopped session. Default: if the session says so and the caller may run commands. */
+  /** Whether to start a stopped session. Default: if the session allows it and the caller may run commands. */
   wake?: boolean
 }
 
@@ -26,7 +26,7 @@ export class Use {
     this.#lifecycle = lifecycle
   }
 
-  /** The caller's own session, as it is. Looking is not activity. */
+  /** The caller's session in any state. Reading it is not activity. */
   async find(caller: Caller, id: string): Promise<Session> {
     const session = await this.#context.store.sessions.get(id)
     if (!session || session.project_id !== caller.projectId) throw noSession(id)

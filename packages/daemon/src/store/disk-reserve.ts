@@ -31,7 +31,7 @@ export class Reserve {
     try {
       const fd = openSync(this.#file, 'w', 0o600)
       try {
-        // Not a hole: only blocks that are written are ours.
+        // Written blocks, not a sparse file: a hole reserves nothing.
         const block = Buffer.alloc(64 * 1024, 1)
         for (let at = 0; at + block.length <= bytes; at += block.length) writeSync(fd, block)
         fsyncSync(fd)

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { isDuplicate } from './errors.ts'
 import type { ExecRow, Tables } from './tables.ts'
 
-/** A row's own share of table and indexes, without what is long in it. */
+/** A row's share of table and indexes, without its long texts. */
 const rowBytes = 400
 
 /** `omitted`: it has a result, which is not in the list. */

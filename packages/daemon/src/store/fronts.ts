@@ -32,7 +32,7 @@ export class Fronts {
       .execute()
   }
 
-  /** Those of one session, by its index: a project may have many others. */
+  /** Uses the index of the session, because a project may have many records. */
   async ofSession(front: string, sessionId: string, kind: string): Promise<FrontRow[]> {
     const rows = await this.#db
       .selectFrom('front_records')

@@ -1,7 +1,7 @@
 import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 
-/** Whole numbers of 64 bits as JavaScript numbers: ours are times and counts, far below 2^53. */
+/** 64-bit integers as JavaScript numbers: ours are times and counts far below 2^53. */
 const types = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if (oid === pg.types.builtins.INT8) return Number

@@ -95,7 +95,7 @@ export class Records {
     return Math.round(Math.min(count, most) * size)
   }
 
-  /** From the project with most entries: no project pushes out what is written about another. */
+  /** Removes from the project with the most entries, so that no project displaces another's. */
   async #pruneAudit(keep: Keep): Promise<number> {
     const { most, size } = await this.#allowed('audit', keep)
     const counts = await this.#db
@@ -143,7 +143,7 @@ interface Keep {
 
 export type RecordBytes = Record<'events' | 'audit', number>
 
-/** Text as it is; numbers, keys and the entry in the index as a lump sum. */
+/** Texts by their length; numbers, keys and index entries as a lump sum. */
 function sizeOf(row: object): number {
   return Object.values(row).reduce<number>(
     (sum, value) => sum + (typeof value === 'string' ? value.length : 8),

@@ -69,7 +69,7 @@ export class Sessions {
       .execute()
   }
 
-  /** Those of one daemon that can still be used. */
+  /** The live sessions of one daemon. */
   async live(instanceId: string): Promise<SessionRow[]> {
     return this.#db
       .selectFrom('sessions')

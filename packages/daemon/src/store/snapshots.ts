@@ -35,7 +35,7 @@ export class Snapshots {
     return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(options.limit).execute()
   }
 
-  /** What the provider calls those of one daemon. */
+  /** The provider's ids of one daemon's snapshots. */
   async providerIds(instanceId: string): Promise<string[]> {
     const rows = await this.#db
       .selectFrom('snapshots')

@@ -18,7 +18,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }))
 const modes = () => ['', '-wal', '-shm'].map((end) => statSync(`${db_path}${end}`).mode & 0o777)
 
 describe('the files of SQLite', () => {
-  it('are readable for their owner only, whatever the umask is', async () => {
+  it('are readable for their owner only, with any umask', async () => {
     const umask = process.umask(0)
     try {
       const store = await Store.open({ db_path })
@@ -29,7 +29,7 @@ describe('the files of SQLite', () => {
     }
   })
 
-  it('of an older daemon are closed to others', async () => {
+  it('of an older daemon are restricted to their owner', async () => {
     await (await Store.open({ db_path })).close()
     chmodSync(db_path, 0o644)
     const store = await Store.open({ db_path })

@@ -74,7 +74,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.sessions.get('none')).toBeUndefined()
   })
 
-  it('gives a name to one live session of a project only', async () => {
+  it('allows a name for one live session of a project only', async () => {
     await insert(sessionRow({ name: 'n' }))
     expect(await insert(sessionRow({ id: 'b', name: 'n' }))).toEqual({ kind: 'name-taken' })
     await store.sessions.update('aaaa', undefined, { live: 0, status: 'destroyed' })
@@ -116,7 +116,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await twice('b')).toEqual({ kind: 'created' })
   })
 
-  it('changes a status only from where it is expected', async () => {
+  it('changes a status only from an expected one', async () => {
     await insert(sessionRow())
     expect(await store.sessions.update('aaaa', ['stopped'], { status: 'running' })).toBeUndefined()
     expect(await store.sessions.update('aaaa', ['running'], { status: 'stopped' })).toMatchObject({
@@ -144,7 +144,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await list({ status: ['paused'] })).toEqual([])
   })
 
-  it('keeps events in order, and its oldest no longer than wanted', async () => {
+  it('keeps events in order, and removes the oldest', async () => {
     const event = { project_id: 'p', session_id: 's', type: 't', data: '{}', created_at: 1 }
     await store.records.addEvents(Array.from({ length: 5 }, (_, n) => ({ ...event, data: String(n) })))
     await store.records.addEvents([{ ...event, project_id: 'q' }])
@@ -156,7 +156,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.records.eventsBegin()).toBe(last - 2)
   })
 
-  it('knows the newest events of one daemon’s sessions, whatever others on the same database have told since', async () => {
+  it('knows the newest events of one daemon’s sessions, whatever other daemons have written', async () => {
     await insert(sessionRow({ id: 'mine' }))
     await insert(sessionRow({ id: 'theirs', instance_id: 'j' }))
     const event = { project_id: 'p', type: 't', data: '{}', created_at: 1 }
@@ -168,7 +168,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.records.newestEvents('none', 2)).toEqual([])
   })
 
-  it('remembers commands with their session, and forgets them with it', async () => {
+  it('keeps commands with their session, and deletes them with it', async () => {
     await insert(sessionRow())
     const exec = {
       session_id: 'aaaa',
@@ -207,7 +207,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     ])
   })
 
-  it('knows what results take, by project, and drops the oldest', async () => {
+  it('measures results by project, and drops the oldest', async () => {
     await insert(sessionRow())
     await store.keys.insertProject({ ...project, id: 'q', name: 'q' })
     await insert(sessionRow({ id: 'bbbb', project_id: 'q' }))
@@ -223,7 +223,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect((await store.execs.keptBytes()).get('q')).toBe(before.get('q'))
   })
 
-  it('keeps events and audit of about so many bytes', async () => {
+  it('limits events and audit in bytes', async () => {
     const data = JSON.stringify('x'.repeat(1000))
     const event = { project_id: 'p', session_id: 's', type: 't', data, created_at: 1 }
     for (let round = 0; round < 4; round += 1)
@@ -239,7 +239,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(last - (await store.records.eventsBegin())).toBeLessThan(1000)
   })
 
-  it('drops audit entries of the project that has most of them', async () => {
+  it('drops audit entries of the project with the most entries', async () => {
     const entry = { key_id: 'k', action: 'a', target: null, status: 200, request_id: 'r', created_at: 1 }
     const add = (project_id: string, count: number) =>
       store.records.addAudit(Array.from({ length: count }, () => ({ ...entry, project_id })))
@@ -250,7 +250,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.records.audit('loud', { limit: 100 })).toHaveLength(45)
   })
 
-  it('counts starts one after another: of many at once, only as many as there is room for', async () => {
+  it('counts starts one after another, so concurrent starts cannot exceed the quota', async () => {
     for (let at = 0; at < 8; at += 1) await insert(sessionRow({ id: `s${at}`, status: 'stopped' }))
     const check = (usage: { cpu: number }) => {
       if (usage.cpu + 0.5 > 1.5) throw new Error('full')
@@ -263,7 +263,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect((await store.sessions.usage('p')).cpu).toBe(0)
   })
 
-  it('remembers only so many ended sessions of each project', async () => {
+  it('limits the ended sessions of each project', async () => {
     for (let at = 0; at < 6; at += 1)
       await insert(sessionRow({ id: `s${at}`, created_at: at, live: at === 0 ? 1 : 0, status: 'destroyed' }))
     expect(await store.sessions.pruneBeyond(2)).toBe(3)
@@ -271,7 +271,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(left.map(({ id }) => id)).toEqual(['s5', 's4', 's0'])
   })
 
-  it('inserts several sessions if there is room for all, and tells whose name was free', async () => {
+  it('inserts several sessions if there is room for all, and returns those with a free name', async () => {
     await insert(sessionRow({ id: 'first', name: 'taken' }))
     const rows = [
       sessionRow({ id: 'a', name: 'taken' }),
@@ -315,7 +315,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     await store.execs.update(session, exec_id, { status: 'done', ended_at: at, result: 'x'.repeat(bytes) })
   }
 
-  it('keeps one row for a port, changes it, and forgets it with its session', async () => {
+  it('keeps one row per port, changes it, and deletes it with its session', async () => {
     await insert(sessionRow())
     const port = {
       session_id: 'aaaa',
@@ -339,7 +339,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.ports.get('aaaa', 3000)).toBeUndefined()
   })
 
-  it('keeps what fronts remember, and forgets it with the session', async () => {
+  it('keeps records of fronts, and deletes them with the session', async () => {
     await insert(sessionRow({ id: 'with-front' }))
     const row = { front: 'e2b', project_id: 'p', kind: 'sandbox', key: 'a', created_at: 1 }
     const bound = { ...row, session_id: 'with-front', data: '1' }
@@ -359,7 +359,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.fronts.delete('e2b', 'p', 'sandbox', 'b')).toBe(false)
   })
 
-  it('comes from every earlier version with its rows', async () => {
+  it('migrates from every earlier version with all rows', async () => {
     for (const { version } of migrations.slice(0, -1)) {
       const old = await Store.connect(await place())
       const db = old.db as unknown as Kysely<unknown>
@@ -398,7 +398,7 @@ describe('the store on SQLite', () => {
   const place = async () => ({ db_path: path.join(folder, `${count++}.db`) })
   suite(place)
 
-  it('waits for a lock of another program without stopping this one, and goes on', async () => {
+  it('waits for another program’s lock without blocking this process', async () => {
     const where = await place()
     const store = await Store.open(where)
     const other = new DatabaseSync(where.db_path)
@@ -415,7 +415,7 @@ describe('the store on SQLite', () => {
     await store.close()
   })
 
-  it('says when the disk is full, and goes on when it is not', async () => {
+  it('reports a full disk, and recovers', async () => {
     const store = await Store.open(await place())
     const { sql } = await import('kysely')
     const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(store.db)
@@ -438,7 +438,7 @@ describe.skipIf(noPostgres)(`the store on Postgres${noPostgres ? ` (skipped: ${n
   const place = async () => ({ db_url: await postgres.database(`d${count++}`), db_path: '' })
   suite(place)
 
-  it('says that it is away, and goes on when it is back', async () => {
+  it('reports a lost database, and recovers', async () => {
     const store = await Store.open(await place())
     await postgres.kill()
     await expect(store.keys.insertProject(project)).rejects.toMatchObject({ code: 'unavailable' })

@@ -17,7 +17,7 @@ export interface Tables {
 export interface ProjectRow {
   id: string
   name: string
-  /** JSON, or null: those of the configuration. */
+  /** JSON. Null means the configuration's quotas. */
   quotas: string | null
   created_at: number
   /** Changed to take the row's lock: creates of one project are counted one after another. */
@@ -103,7 +103,7 @@ export interface ExecRow {
   shell: string | null
   /** JSON: the program and its arguments, or the shell's command. Never the environment. */
   command: string
-  /** What a repeat must have in common with the first request. */
+  /** Identifies the request: a repeat must have the same. */
   fingerprint: string
   created_at: number
   ended_at: number | null
@@ -144,7 +144,7 @@ export interface PortRow {
   created_at: number
 }
 
-/** What a front remembers. */
+/** A record of a front. */
 export interface FrontRow {
   front: string
   project_id: string

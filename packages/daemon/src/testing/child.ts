@@ -1,4 +1,4 @@
-/** A daemon in a process of its own, for tests that end it as no program ends itself. Prints its address, then serves. */
+/** A daemon in a separate process, for tests that kill it. Prints its address, then serves. */
 import { configOf } from '../config/index.ts'
 import { startDaemon } from '../daemon.ts'
 

@@ -5,7 +5,7 @@ import { configOf } from '../config/index.ts'
 import { type Daemon, type DaemonOptions, openDaemon } from '../daemon.ts'
 import type { Context } from '../sessions/index.ts'
 
-/** A daemon in a folder of its own, on a free port, and a way to talk to it. */
+/** A daemon in its own folder, on a free port, with helpers to call it. */
 export interface TestDaemon {
   readonly folder: string
   readonly daemon: Daemon

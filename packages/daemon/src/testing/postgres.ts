@@ -12,7 +12,7 @@ export interface TestPostgres {
   readonly url: string
   /** A new, empty database. */
   database(name: string): Promise<string>
-  /** As a power cut would end it, and back again with what it had. */
+  /** Kills the server as a power cut would, and starts it again on the same data. */
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>

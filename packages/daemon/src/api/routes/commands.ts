@@ -262,7 +262,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       async handle({ caller, params, query, body, reply }) {
         const found = await running(sessions, caller, params)
         if (!found.write || !found.closeStdin)
-          throw new SandboxError('stdin_closed', 'The command takes no input.', {
+          throw new SandboxError('stdin_closed', 'The command does not accept input.', {
             hint: {
               sdk: 'Start it with spawn() and { stdin: "pipe" }.',
               http: 'Start it with run and stdin_open.',
@@ -325,7 +325,7 @@ async function ended(found: Command, signal: AbortSignal): Promise<ExecRow> {
   )
   const row = await Promise.race([found.done, gone])
   if (row) return row
-  throw new SandboxError('aborted', 'The client went away.')
+  throw new SandboxError('aborted', 'The client disconnected.')
 }
 
 async function running(

@@ -174,7 +174,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       async handle({ caller, params }) {
         const stats = await sessions.stats(await sessions.use.findHere(caller, params.id))
         if (!stats)
-          throw new SandboxError('unsupported', 'Nothing is counted for sandboxes here.', {
+          throw new SandboxError('unsupported', 'This daemon does not measure what sandboxes use.', {
             hint: 'Use the isolator oci.',
           })
         return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))

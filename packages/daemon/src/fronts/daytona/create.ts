@@ -11,7 +11,7 @@ import { remember, type SandboxRecord, type SandboxView, sandboxView } from './v
 
 /** Minutes without use after which the vendor stops a sandbox that does not say otherwise. */
 const defaultAutoStop = 15
-/** Regions that the vendor has, so that code which names one goes on; and what this is. */
+/** The vendor's regions, so that code which names one works, and our own. */
 const targets = ['us', 'eu', 'local']
 /** The one account that a sandbox has, under its own name and the vendor's. */
 const users = ['sandbox', 'daytona']

@@ -45,7 +45,7 @@ export class EventSockets {
   /** Room for one more. */
   next(): { serve(socket: WebSocket, leaving: AbortSignal): Promise<void> } {
     if (this.#strangers < mostStrangers) return { serve: (socket, leaving) => this.#serve(socket, leaving) }
-    throw new SandboxError('rate_limited', 'Too many connections have not said who they are.', {
+    throw new SandboxError('rate_limited', 'Too many connections have not logged in.', {
       details: { retryAfterMs: 1000 },
     })
   }

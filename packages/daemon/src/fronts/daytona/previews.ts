@@ -4,7 +4,7 @@ import { type Call, type Entry, found, optional } from './entry.ts'
 import { signingKeyOf } from './signed-urls.ts'
 import { recordOf, remember, sandboxView } from './views.ts'
 
-/** The longest that a token of ours may hold. */
+/** The longest lifetime of a preview token. */
 const daySeconds = 86_400
 
 /**

@@ -28,7 +28,7 @@ const mostOutputBytes = 16 * 1024 * 1024
 /** One argument of a program may not be longer than Linux takes; a longer script comes on stdin. */
 const mostArgumentBytes = 100_000
 
-/** The image's bash, or what it has; errors where the output goes. */
+/** The image's bash, or else its sh. Errors go to stdout, as the vendor returns them. */
 const runner = 'exec 2>&1; if [ -x /bin/bash ]; then exec /bin/bash "$@"; else exec /bin/sh "$@"; fi'
 
 export function processRoutes(entry: Entry): void {

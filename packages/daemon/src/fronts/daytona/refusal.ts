@@ -52,7 +52,7 @@ export function refuse(
   }
 }
 
-/** The vendor has no code for a quota: these words are all that tells it from what is not allowed. */
+/** The vendor has no code for quotas: only this text tells them from other refusals. */
 function messageOf({ code, message, details: { quota, limit } }: SandboxError): string {
   if (code !== 'quota_exceeded' || limit === undefined) return message
   return `Total ${quotas[String(quota)] ?? quota} limit exceeded. Maximum allowed: ${limit}. ${message}`

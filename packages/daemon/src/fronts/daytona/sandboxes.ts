@@ -48,7 +48,7 @@ export function sandboxRoutes(entry: Entry): void {
       names: name === undefined ? [] : [name],
       signal: call.signal,
     })
-    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork was not made.')
+    if (!copy || copy instanceof Error) throw copy ?? new SandboxError('internal', 'The fork failed.')
     const rest = async () => {
       const record = await remember(call.place, copy, await recordOf(call.place, session))
       return call.events.created(sandboxView(call.place, copy, record))
@@ -165,7 +165,7 @@ function wholeOf(call: Call, least: number): number {
   throw new SandboxError('invalid_argument', `${call.params.value} is not a number of minutes`)
 }
 
-/** Newest first; `nextCursor` goes on. */
+/** Newest first. `nextCursor` continues the list. */
 async function listSandboxes(call: Call) {
   const { place, caller } = call
   const limit = numberOf(call, 'limit', { most: 200 }) ?? 100

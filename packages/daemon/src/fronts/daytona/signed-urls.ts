@@ -56,5 +56,5 @@ async function keyFor(place: FrontPlace, { id }: Session, keyId: string, round: 
 }
 
 function noAccess(): SandboxError {
-  return new SandboxError('unauthenticated', 'The signature is not valid, or not any more')
+  return new SandboxError('unauthenticated', 'The signature is not valid, or has expired')
 }

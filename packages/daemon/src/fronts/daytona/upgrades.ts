@@ -26,7 +26,7 @@ export interface SocketParts {
 
 export interface Upgrades {
   take(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  /** Says goodbye to all, and waits a moment for them to go. */
+  /** Closes all connections, and waits a short time for their clients. */
   close(): Promise<void>
 }
 
@@ -44,7 +44,7 @@ interface Found {
 const exitControl = 'X-Daytona-Pty-Exit-Control'
 const environmentPrefix = 'X-Daytona-Pty-Envs~'
 
-/** The WebSockets of the wire: the client's events, output that goes on, terminals. What is refused is answered before the upgrade. */
+/** Daytona's WebSockets: events, live output, terminals. Refusals are answered before the upgrade. */
 export function takeUpgrades(parts: SocketParts): Upgrades {
   const open = new Set<Duplex>()
   const closing = new AbortController()
@@ -64,7 +64,7 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
     watchOver(webSocket)
     closeWith(webSocket, ending)
     serve(webSocket, AbortSignal.any([ending, gone.signal])).catch((error: unknown) =>
-      // The client shows what is said here. It fits: a reason may have 123 bytes.
+      // The client shows this reason. It stays below the limit of 123 bytes.
       webSocket.close(1011, JSON.stringify({ error: translate(error).code })),
     )
   }
@@ -137,7 +137,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch (cause) {
-    throw new SandboxError('invalid_argument', 'The address is not written as addresses are.', { cause })
+    throw new SandboxError('invalid_argument', 'The path is not valid.', { cause })
   }
 }
 

@@ -48,7 +48,7 @@ export async function recordOf(
   return (await records.get<SandboxRecord>(project, sandboxKind, id)) ?? {}
 }
 
-/** Changes what is remembered. */
+/** Changes the stored record. */
 export async function remember(
   place: FrontPlace,
   session: Session,

@@ -34,7 +34,7 @@ describe('a signature that names no sandbox', () => {
     return { ...wrong, signature: `v1_${createHash('sha256').update(text).digest('base64').slice(0, 43)}` }
   }
 
-  it('is tried with keys that are worth something, and no others', async () => {
+  it('is tried with usable keys only', async () => {
     const own = access(() => 0)
     const tokens = vi.spyOn(own, 'tokenOf')
     const among = { sessions: async () => sessions, all: true }
@@ -47,7 +47,7 @@ describe('a signature that names no sandbox', () => {
     })
   })
 
-  it('is tried only so often in vain; time makes up for it, and what fits costs nothing', async () => {
+  it('has a limited number of failed attempts, which recovers; a valid one is free', async () => {
     let clock = 0
     const own = access(() => clock)
     const look = vi.fn(async () => sessions)

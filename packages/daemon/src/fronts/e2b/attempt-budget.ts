@@ -24,7 +24,7 @@ export class Budget {
     this.#left = Math.min(this.#perSecond, this.#left + earned)
     this.#at = now
     if (this.#left > 0) return
-    throw new SandboxError('rate_limited', 'Too many signatures were tried that fit no file.', {
+    throw new SandboxError('rate_limited', 'Too many invalid file signatures.', {
       details: { retryAfterMs: (-this.#left / this.#perSecond) * 1000 + 1 },
       hint: 'Say which sandbox is meant: with E2b-Sandbox-Id, or at <port>-<id>.<domain>.',
     })

@@ -14,7 +14,7 @@ import { templateOf } from './templates.ts'
 export interface SandboxRecord {
   /** As it was asked for: an image's name, or a snapshot's. */
   readonly template: string
-  /** What it was given the last time, and gets again when traffic wakes it. */
+  /** The last timeout. The sandbox gets it again when traffic wakes it. */
   readonly timeoutMs: number
   readonly autoPause: boolean
   readonly autoResume: boolean
@@ -150,7 +150,7 @@ export class Sandboxes {
     )
   }
 
-  /** The caller's own, as long as it is one: what has ended is not found. */
+  /** The caller's live sandbox. An ended one is not found. */
   async find(caller: Caller, id: string): Promise<Session> {
     const session = await liveSession(this.#place.services, caller, id, () => notFound(id))
     if (session.status === 'creating') throw notFound(id)
@@ -224,7 +224,7 @@ export class Sandboxes {
     return isLoopback(hostname.replace(/^\[|\]$/g, '')) ? `localhost${port ? `:${port}` : ''}` : host
   }
 
-  /** A new one is told of when what is known of it is written down. */
+  /** Answers with the new sandbox after its record is written. */
   #kept(caller: Caller, session: Session, record: SandboxRecord, signal: AbortSignal): Promise<object> {
     const rest = async () => {
       await this.#keep(caller, session, record)
@@ -278,6 +278,6 @@ export class Sandboxes {
 
 function notFound(id: string): SandboxError {
   return new SandboxError('not_found', `The sandbox ${id} was not found.`, {
-    hint: 'It has ended, or never was.',
+    hint: 'It has ended, or never existed.',
   })
 }

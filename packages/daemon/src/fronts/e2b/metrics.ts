@@ -45,7 +45,7 @@ interface LogOptions {
   readonly search?: string
 }
 
-/** What happened to the sandbox, from a moment on or from it backwards. What its commands said is not kept here. */
+/** Events of the sandbox, forwards or backwards from a time. Output of commands is not included. */
 export async function logsOf(
   { services }: FrontPlace,
   session: Session,

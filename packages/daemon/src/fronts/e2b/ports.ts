@@ -64,7 +64,7 @@ export class Ports {
     let leave = () => {}
     try {
       if (!asksForWebSocket(request))
-        throw new SandboxError('invalid_argument', 'Only WebSockets are passed on here.')
+        throw new SandboxError('invalid_argument', 'Only WebSocket upgrades are supported.')
       const { visit, target, port, passable } = await this.#admit(routed, request)
       leave = connections.enter(routed.id, routed.port, () => socket.destroy())
       await tunnel(socket, head, {
@@ -126,7 +126,10 @@ export class Ports {
   #refusal({ id, port }: Routed, error: unknown): { status: number; body: string } {
     const known = translate(error)
     if (known.code === 'internal')
-      this.#place.services.log.error({ front: 'e2b', err: known.cause ?? known }, 'a defect')
+      this.#place.services.log.error(
+        { front: 'e2b', err: known.cause ?? known },
+        'unexpected error in a request',
+      )
     const closed = SandboxError.is(known, 'connection_lost')
       ? new SandboxError('unavailable', 'The sandbox is running but port is not open', {
           details: { e2bGone: id, port },

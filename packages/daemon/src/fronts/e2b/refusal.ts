@@ -40,7 +40,7 @@ export function gone(error: SandboxError): object {
 
 function statusOf({ code, status }: SandboxError): number {
   if (code === 'cwd_not_found' || code === 'command_not_found') return 400
-  // A path that is not what it is taken for is the caller's mistake, not a conflict.
+  // A path of the wrong kind is the caller's mistake, not a conflict.
   if (code === 'is_a_directory' || code === 'not_a_directory') return 400
   return status === 499 ? 408 : status
 }

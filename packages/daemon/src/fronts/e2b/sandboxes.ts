@@ -130,7 +130,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
     const { cursor, limit, direction, level, search } = parsed(schemas.logsQuery, request.query)
     const backward = direction === 'backward'
     const session = await sandboxes.find(caller, id)
-    // All that is told here is information.
+    // All entries have the level info.
     if (level === 'warn' || level === 'error') return { logs: [] }
     const from = cursor ?? (backward ? Number.MAX_SAFE_INTEGER : 0)
     return { logs: await logsOf(place, session, { from, limit, backward, search }) }

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 
-/** Bodies and queries of E2B's control plane: what is not known is ignored, as there. */
+/** Bodies and queries of E2B's control plane. Unknown fields are ignored, as E2B does. */
 
 const seconds = z.int().min(1).max(31_536_000)
 const variables = z.record(z.string().min(1).max(1000), z.string().max(1_048_576))
 const anything = z.unknown().optional()
-/** Some SDKs say null for what is left out. */
+/** Some SDKs send null for an absent field. */
 const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
 
 export const networkBody = z.object({

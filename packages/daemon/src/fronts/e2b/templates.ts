@@ -5,7 +5,7 @@ import { everything } from '../shared/sessions.ts'
 
 type Source = { image?: string } | { snapshotId: string }
 
-/** What a template is here: `base` is the default image, other names are allowed images, and what is left are snapshots, by id or name. */
+/** Resolves a template: `base` is the default image, then allowed images, then snapshots by id or name. */
 export async function templateOf(
   { services }: Pick<FrontPlace, 'services'>,
   caller: Caller,

@@ -2,7 +2,7 @@ import { notSupported } from '../shared/request.ts'
 import type { Entry, Method } from './entry.ts'
 import { policyView } from './network.ts'
 
-/** OpenSandbox's egress sidecar: what it enforces can be read. It cannot be changed while the sandbox lives. */
+/** OpenSandbox's egress sidecar. Its policy can be read, but not changed while the sandbox lives. */
 export function egressRoutes(entry: Entry): void {
   entry.egress('GET', '/policy', 'read', async ({ caller, id }) => {
     const { network } = await entry.find(caller, id)

@@ -7,7 +7,7 @@ import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import { liveSession } from '../shared/sessions.ts'
 import { callerByKey, callerInside } from './access-token.ts'
 
-/** Ports of a sandbox behind which OpenSandbox has servers of its own; here we are behind them. */
+/** Ports of OpenSandbox's own servers in a sandbox. This front answers for them. */
 export const execdPort = 44_772
 export const egressPort = 18_080
 
@@ -104,7 +104,9 @@ export class Entry {
 
 /** The same answer for a foreign, an ended and a missing sandbox. */
 export function noSandbox(id: string): SandboxError {
-  return new SandboxError('not_found', `Sandbox ${id} not found.`, { hint: 'It has ended, or never was.' })
+  return new SandboxError('not_found', `Sandbox ${id} not found.`, {
+    hint: 'It has ended, or never existed.',
+  })
 }
 
 /** A query parameter that may be repeated and must be there at least once. */

@@ -145,7 +145,7 @@ async function move(sandbox: Used['sandbox'], src: string, dest: string, signal:
   }
 }
 
-/** On bytes, so that what is not text stays as it is: in UTF-8, text is found where its bytes are. */
+/** Works on bytes, so that other bytes than the searched text stay unchanged. */
 function replaced(
   bytes: Uint8Array,
   change: { old: string; new: string },

@@ -4,10 +4,10 @@ import { notSupported } from '../shared/request.ts'
 import { usageOf, windowMs } from '../shared/usage.ts'
 import type { Call, Entry } from './entry.ts'
 
-/** How often a watcher is told. */
+/** The interval between two messages to a watcher. */
 const everyMs = 1000
 
-/** Whether the sandbox answers, and what it uses. Looking is not activity. */
+/** Whether the sandbox responds, and what it uses. Reading this is not activity. */
 export function metricRoutes(entry: Entry): void {
   const { sessions, streams } = entry.services
 
@@ -37,7 +37,7 @@ export function metricRoutes(entry: Entry): void {
   })
 }
 
-/** Of its own limits, not of the machine. */
+/** Relative to the sandbox's limits, not to the machine. */
 async function measure({ services }: Entry, session: Session): Promise<object> {
   const usage = await usageOf(services, session)
   if (!usage) throw notSupported('Measuring a sandbox')

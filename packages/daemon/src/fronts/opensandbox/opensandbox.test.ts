@@ -10,7 +10,7 @@ import { networkPolicy } from './schemas.ts'
 const bytes = (text: string) => Buffer.from(text)
 
 describe('lines of output', () => {
-  it('come without their ends, whole, wherever the pieces were cut', () => {
+  it('are complete and without line ends, wherever chunks were split', () => {
     const text = bytes('aä\r\n\nlast')
     for (let cut = 0; cut <= text.length; cut += 1) {
       const lines = new Lines()
@@ -19,7 +19,7 @@ describe('lines of output', () => {
     }
   })
 
-  it('without an end are cut, not kept for ever', () => {
+  it('without an end are split at a maximum length', () => {
     const lines = new Lines()
     const cut = lines.push(Buffer.alloc(200_000, 'x'))
     expect(cut.map((line) => line.length)).toEqual([65_536, 65_536, 65_536])
@@ -27,7 +27,7 @@ describe('lines of output', () => {
   })
 })
 
-describe('what was said so far', () => {
+describe('the output so far', () => {
   const say = (seq: number, type: 'stdout' | 'stderr', data: Uint8Array): ProcessEvent => ({
     seq,
     type,
@@ -40,7 +40,7 @@ describe('what was said so far', () => {
     }
   const never = new AbortController().signal
 
-  it('ends before a character that is not whole, and its rest comes with the next answer', async () => {
+  it('ends before an incomplete character, which comes with the next response', async () => {
     const [first, second] = [bytes('a€').subarray(0, 2), bytes('a€').subarray(2)]
     const begun = [say(1, 'stdout', bytes('one ')), say(2, 'stdout', first)]
     expect(await textSoFar(source(begun, false), 0, never)).toEqual({ text: 'one ', cursor: 1 })
@@ -49,7 +49,7 @@ describe('what was said so far', () => {
     expect(await textSoFar(source([], false), 4, never)).toEqual({ text: '', cursor: 4 })
   })
 
-  it('is everything once the command has ended, whole or not', async () => {
+  it('is complete once the command has ended', async () => {
     const exit = { seq: 3, type: 'exit', exitCode: 0, timedOut: false, durationMs: 1 } as const
     const events = [say(1, 'stdout', bytes('x')), say(2, 'stdout', Buffer.from([0xe2, 0x82])), exit]
     expect(await textSoFar(source(events, true), 0, never)).toEqual({ text: 'x\uFFFD', cursor: 2 })
@@ -80,7 +80,7 @@ describe('patterns', () => {
     expect(matcher(pattern)(file)).toBe(matches)
   })
 
-  it('that mean nothing are refused, and none takes long', () => {
+  it('that are invalid are refused, and none takes long', () => {
     expect(() => matcher('[z-a]')).toThrow('not understood')
     expect(() => matcher('x'.repeat(501))).toThrow('not understood')
     expect(() => matcher('{a,b}'.repeat(10))).toThrow('not understood')
@@ -102,7 +102,7 @@ describe('limits and policies', () => {
     expect(() => limitsOf({ gpu: '1' })).toThrow('not supported')
   })
 
-  it('come to a network or none, or are refused', () => {
+  it('map to a network or none, or are refused', () => {
     const policy = (given: object) => networkPolicy.parse(given)
     expect(policyOf(undefined)).toBeUndefined()
     expect(policyOf(policy({}))).toBe('deny-all')

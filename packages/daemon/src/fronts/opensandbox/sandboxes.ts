@@ -81,7 +81,7 @@ export function sandboxRoutes(entry: Entry): void {
   entry.lifecycle('POST', '/metrics/events', 'read', async ({ reply }: Call) => void reply.code(204))
 }
 
-/** `a=b&c=d`. Parts should be encoded before they are put together; the SDK does not, so what cannot be decoded is taken as it is. */
+/** Parses `a=b&c=d`. The SDK does not encode the parts, so a part that cannot be decoded is used unchanged. */
 function labelsOf(metadata: string | string[] | undefined): Record<string, string> {
   const parts = [metadata ?? []].flat().flatMap((text) => text.split('&').filter((part) => part !== ''))
   return Object.fromEntries(

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
-/** Bodies of OpenSandbox's requests: what is not known is ignored, as there. */
+/** Bodies of OpenSandbox's requests. Unknown fields are ignored, as OpenSandbox does. */
 
-/** SDKs say null for what is left out. */
+/** SDKs send null for an absent field. */
 const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
 const variables = z.record(z.string().min(1).max(1000), z.string().max(1_048_576))
 const anything = z.unknown().optional()
@@ -59,7 +59,7 @@ export const codeBody = z.object({
 })
 
 const path = z.string().min(1).max(4096)
-/** Written as it is spoken: 644 means 0o644. */
+/** Octal digits as a decimal number: 644 means 0o644. */
 const mode = z
   .int()
   .refine((value) => /^[0-7]{1,4}$/.test(String(value)), 'must be octal, such as 644')

@@ -17,7 +17,7 @@ function gone(oldest?: number): SandboxError {
 }
 
 describe('output to its exit', () => {
-  it('goes on with the oldest that is left, each time that some is dropped', async () => {
+  it('continues with the oldest kept event after each gap', async () => {
     const asked: number[] = []
     const open = async function* (after: number) {
       asked.push(after)
@@ -34,7 +34,7 @@ describe('output to its exit', () => {
     expect(asked).toEqual([0, 2, 6])
   })
 
-  it('ends where nothing was kept, and fails where it would turn in circles', async () => {
+  it('ends when nothing was kept, and fails instead of looping', async () => {
     const failing = (error: Error) =>
       async function* (): AsyncGenerator<ProcessEvent> {
         yield* []
@@ -45,7 +45,7 @@ describe('output to its exit', () => {
     await expect(seqs(wholeOutput(failing(new Error('broken')), never))).rejects.toThrow('broken')
   })
 
-  it('that is cut off has not ended, whether its source stops or fails', async () => {
+  it('fails when it is cut off, whether its source stops or fails', async () => {
     for (const fails of [true, false]) {
       const cut = new AbortController()
       const open = async function* () {

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { z } from 'zod'
 import type { FrontCall } from './route.ts'
 
-/** What a request holds, checked. Nothing is an empty object. */
+/** Checks a request with its schema. A missing body counts as an empty object. */
 export function parsed<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
   const result = schema.safeParse(value ?? {})
   if (result.success) return result.data

@@ -25,7 +25,7 @@ export interface FrontRoute {
   readonly action?: string
   /** Authenticates the request. Default: the key in `Authorization: Bearer`. */
   readonly callerOf?: (request: FastifyRequest) => Promise<Caller>
-  /** What it returns is the answer, unless one was sent. */
+  /** Returns the response body, unless the handler has sent a response. */
   handle(call: FrontCall): Promise<unknown>
 }
 

@@ -28,12 +28,14 @@ export async function finished<T>(
   try {
     const result = await work()
     // The client never learned of the session.
-    if (gone?.aborted) throw new SandboxError('aborted', 'The client went away.')
+    if (gone?.aborted) throw new SandboxError('aborted', 'The client disconnected.')
     return result
   } catch (error) {
     await sessions
       .destroy(caller, id)
-      .catch((cause) => log.warn({ session: id, err: cause }, 'a session is not removed yet'))
+      .catch((cause) =>
+        log.warn({ session: id, err: cause }, 'cannot remove a session; reconciliation will retry'),
+      )
     throw error
   }
 }

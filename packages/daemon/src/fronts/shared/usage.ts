@@ -9,7 +9,7 @@ interface Stats {
 /** How long processor time is watched for one figure. */
 export const windowMs = 200
 
-/** What a running sandbox uses now, of its own limits; undefined where nothing measures it. */
+/** What a running sandbox uses now, relative to its limits; undefined when the provider does not measure it. */
 export async function usageOf(
   { sessions }: Services,
   session: Session,

@@ -12,7 +12,7 @@ import { findSnapshot } from './snapshots.ts'
 import { fill, source } from './source.ts'
 import { region } from './views.ts'
 
-/** What the vendor promises where nothing is said. */
+/** The vendor's defaults. */
 const defaultTimeoutMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 const mostPorts = 15

@@ -16,7 +16,7 @@ export interface Kept {
   snapshotExpirationMs?: number
 }
 
-/** Sessions that were made here, among those of the project. Not shown among the tags. */
+/** Marks sessions that this front created. Not shown among the tags. */
 export const frontLabel = 'sandkasten.front'
 export const frontName = 'vercel'
 

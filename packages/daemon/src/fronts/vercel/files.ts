@@ -102,7 +102,7 @@ function pathOf({ path, cwd }: z.infer<typeof place>): string {
   return cwd === undefined ? path : posix.resolve('/', cwd, path)
 }
 
-/** Opened here, so that the sandbox needs no gzip of its own. */
+/** Unpacked here, so that the sandbox needs no gzip. */
 async function* unzipped(body: NodeJS.ReadableStream): AsyncGenerator<Uint8Array> {
   const gunzip = createGunzip()
   const source = Readable.from(bodyChunks(body, streamIdleMs))

@@ -51,7 +51,7 @@ export class CommandInputs {
 
 /** What the SDK takes for a closed pipe. */
 export function unavailable(): SandboxError {
-  return new SandboxError('invalid_argument', 'The command takes no input, or not any more.', {
+  return new SandboxError('invalid_argument', 'The command does not accept input, or its input is closed.', {
     details: { vercelCode: 'command_stdin_unavailable' },
     hint: 'Start it with attachStdin, and write while it runs.',
   })

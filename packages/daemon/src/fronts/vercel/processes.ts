@@ -166,7 +166,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** What is yielded, and the error that ended it, if one did. */
+/** Yields everything of the source, and returns the error that ended it, if there is one. */
 async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: unknown } | undefined> {
   try {
     yield* source

@@ -14,7 +14,7 @@ export function refuse(error: SandboxError, request: FastifyRequest): FrontRefus
   }
 }
 
-/** What a stopped sandbox answers: the SDK then asks for the sandbox again, with `resume`, and repeats the call. */
+/** The response of a stopped sandbox. The SDK then gets the sandbox again with `resume`, and repeats the call. */
 const codes: Partial<Record<SandboxErrorCode, string>> = {
   not_running: 'sandbox_stopped',
   interrupted: 'sandbox_stopped',

@@ -54,7 +54,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         const all = await matching(entry, caller, filter)
         const start = cursor === undefined ? 0 : all.findIndex(({ id }) => id === cursor) + 1
         if (cursor !== undefined && start === 0)
-          throw new SandboxError('invalid_argument', 'The cursor is not one that a list gave.')
+          throw new SandboxError('invalid_argument', 'The cursor is not valid.')
         const page = all.slice(start, start + limit)
         const more = start + limit < all.length
         const views = await Promise.all(

@@ -9,7 +9,7 @@ import { routesOf, sandboxView, sessionView, sidOf } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid'
 
-/** Runs of sandboxes: how long one goes on, and its end. */
+/** Runs of sandboxes: their timeout and their end. */
 export function sessionRoutes(entry: Entry): VercelRoute[] {
   const { sessions } = entry.services
 
@@ -22,7 +22,7 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
         const { name } = query
         if (typeof name !== 'string')
           throw notSupported('A list of the sessions of all sandboxes', 'Give a name.')
-        // What is known of earlier runs is that they are over; the last one stands for the sandbox.
+        // Earlier runs are only known to be over. The last run stands for the sandbox.
         const session = await entry.byName(caller, name)
         return { sessions: [sessionView(entry, session)], pagination: { count: 1, next: null } }
       },
@@ -64,7 +64,7 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
         const session = await running(entry, call)
         const end = lifetimeEnd(session)
         if (end === undefined) return { session: sessionView(entry, session) }
-        // The vendor adds to what is left; ours says how long from now on.
+        // The vendor's value is added to the remaining time; ours counts from now.
         const leftMs = end + duration - Date.now()
         return { session: sessionView(entry, await sessions.setLifetime(call.caller, session.id, leftMs)) }
       },

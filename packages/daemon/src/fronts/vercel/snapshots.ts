@@ -7,7 +7,7 @@ import type { Entry, VercelRoute } from './entry.ts'
 import { running } from './sessions.ts'
 import { region, sessionView, sidOf } from './views.ts'
 
-/** What the vendor knows of a snapshot that ours does not have. */
+/** The facts that only Vercel's API has about a snapshot. */
 interface KeptSnapshot {
   sid: string
   expiresAt?: number
@@ -136,7 +136,7 @@ export async function removeExpired(entry: Entry): Promise<void> {
       if (!row) await entry.place.records.delete(projectId, kind, key)
       else if (sessions.isHere(row))
         await removeSnapshot(entry, caller, key).catch((error) =>
-          log.warn({ snapshot: key, err: error }, 'an expired snapshot is not removed yet'),
+          log.warn({ snapshot: key, err: error }, 'cannot remove an expired snapshot; it will be retried'),
         )
     }
   }

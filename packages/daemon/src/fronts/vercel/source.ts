@@ -5,7 +5,7 @@ import type { Session, Used } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
 import type { Entry, VercelCall } from './entry.ts'
 
-/** What a new sandbox begins with. */
+/** The initial content of a new sandbox. */
 export const source = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('git'),
@@ -63,7 +63,7 @@ async function clone(
 }
 
 async function unpack(sandbox: Used['sandbox'], url: string, signal: AbortSignal): Promise<void> {
-  // The address is an argument of its own, behind `--`: never a part of the line, never an option.
+  // The address is a separate argument after `--`, so it is never part of a shell line and never an option.
   const line = 'curl -fsSL -- "$1" | tar -xzf - --strip-components=1 --no-same-owner'
   const args = ['-o', 'pipefail', '-c', line, 'bash', url]
   await mustRun(sandbox.runCommand({ cmd: 'bash', args, signal }))

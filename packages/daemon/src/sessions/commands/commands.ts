@@ -40,7 +40,7 @@ export class Commands {
   readonly #tracked = new Map<string, LiveCommand>()
   readonly #starting = new Map<string, Promise<Command>>()
   readonly #finding = new Map<string, Promise<boolean>>()
-  /** Lets go of everything when this process ends; what runs in sandboxes runs on. */
+  /** Stops following commands when this process ends. The commands keep running. */
   readonly #closing = new AbortController()
 
   constructor(context: Context, use: Use, budget: StoreBudget) {
@@ -62,7 +62,7 @@ export class Commands {
       checkEnv(request.env)
     } else checkArgv(request.command)
     const key = `${id}/${execId}`
-    // Two requests with one id at once: the second waits for the first, then finds what it made.
+    // Of two concurrent requests with one id, the second waits for the first and finds its command.
     for (let other = this.#starting.get(key); other; other = this.#starting.get(key))
       await other.catch(() => {})
     const starting = this.#start(caller, id, execId, request, options)
@@ -144,7 +144,10 @@ export class Commands {
     return false
   }
 
-  /** After a restart, or when a session goes on: follows again what an earlier process started. What is frozen is left until then. */
+  /**
+   * After a restart or a resume, follows commands again that an earlier process started. Paused sessions wait for
+   * resume.
+   */
   async recover(session: Session, used: Taken): Promise<void> {
     if (session.status === 'paused') return
     const { store } = this.#context
@@ -215,7 +218,7 @@ export class Commands {
     return tracked
   }
 
-  /** Follows it again, one at a time for each. False when its sandbox cannot be reached now; whatever else is so is written down. */
+  /** Follows a command again, coalescing concurrent calls. False when its sandbox cannot be reached now. */
   async #found(row: ExecRow, used: Taken): Promise<boolean> {
     const key = `${row.session_id}/${row.exec_id}`
     const other = this.#finding.get(key)
@@ -239,7 +242,7 @@ export class Commands {
       if (isPassing(error) || SandboxError.is(error, 'not_running')) {
         log.warn(
           { session: row.session_id, exec: row.exec_id, err: error },
-          'a command is not found again yet',
+          'cannot reach a command after a restart; it will be retried',
         )
         return false
       }
@@ -276,7 +279,7 @@ export class Commands {
       const tracked = trackShell(shell, row, { ...this.#options(row, account), onEnd })
       if (!(await tracked.found)) {
         account.release()
-        throw new SandboxError('not_found', 'It was never started.')
+        throw new SandboxError('not_found', 'The command was never started.')
       }
       void tracked.done.then(enterShell(used.open, row.shell!, row.exec_id, String(JSON.parse(row.command))))
       this.#keep(used, () => tracked, account)
@@ -315,14 +318,14 @@ export class Commands {
     }
   }
 
-  /** Tried until it is written: a result must not be lost to a database that is away for a moment. Never rejects. */
+  /** Retries until the result is written, because a database may be away for a while. Never rejects. */
   async #save(row: ExecRow, changes: Partial<ExecRow>, defect?: unknown): Promise<ExecRow> {
     const { store, log, metrics } = this.#context
     const which = { session: row.session_id, exec: row.exec_id }
     const chars = (changes.result?.length ?? 0) + (changes.events?.length ?? 0)
     if (defect !== undefined && !SandboxError.is(defect)) {
       metrics.count('sandkasten_defects_total', { kind: 'command' })
-      log.error({ ...which, err: defect }, 'the result of a command is lost because of a defect')
+      log.error({ ...which, err: defect }, 'lost the result of a command after an unexpected error')
     }
     for (let waitMs = 50; !this.#closing.signal.aborted; waitMs = Math.min(waitMs * 2, 1000)) {
       try {
@@ -334,7 +337,7 @@ export class Commands {
         break
       } catch (error) {
         if (!SandboxError.is(error, 'unavailable', 'disk_full')) {
-          log.error({ ...which, err: error }, 'a result was not written')
+          log.error({ ...which, err: error }, 'cannot write the result of a command')
           break
         }
       }
@@ -392,7 +395,7 @@ function rowOf(session: Session, execId: string, request: CommandRequest): ExecR
   }
 }
 
-/** As it is kept and shown: what makes it long, such as a script as an argument, is cut. */
+/** The command as it is stored and shown. Long arguments are cut. */
 function shownCommand(command: string | readonly string[]): string {
   const json = JSON.stringify(command)
   if (json.length <= mostCommandLength) return json

@@ -23,7 +23,7 @@ export async function follow(
     maxOutputBytes?: number
     outputBudget?: OutputBudget
     signal: AbortSignal
-    /** Told of each event; what it returns is awaited before the next one is read. */
+    /** Called for each event, and awaited before the next one is read. */
     onEvent?: (event: ProcessEvent) => Promise<void> | void
   },
 ): Promise<Followed> {

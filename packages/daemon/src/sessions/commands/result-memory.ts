@@ -77,7 +77,7 @@ export class ResultAccount implements OutputBudget {
     return nextTurn()
   }
 
-  /** Gives everything back; takes nothing any more. */
+  /** Returns everything. The account takes nothing after that. */
   release(): void {
     this.#add(-this.#held)
     this.#closed = true

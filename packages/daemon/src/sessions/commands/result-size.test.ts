@@ -6,7 +6,7 @@ const facts = { exitCode: 0, timedOut: false, truncated: false, durationMs: 1 }
 const size = (result: object) => Buffer.byteLength(JSON.stringify(result))
 
 describe('a result that must fit', () => {
-  it('is the same object while it does', async () => {
+  it('stays the same object while it fits', async () => {
     const result = { ...facts, stdout: 'a'.repeat(50_000), stderr: '\0'.repeat(5_000) }
     expect(await fitted(result, 100_000)).toBe(result)
   })
@@ -31,7 +31,7 @@ describe('a result that must fit', () => {
     if (unit === '🦊') expect(fit.stdout.isWellFormed()).toBe(true)
   })
 
-  it('is measured as JSON encodes it, for every kind of character', async () => {
+  it('is measured as JSON, for every kind of character', async () => {
     const units = [...Array(0x80).keys(), 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0xd83e, 0xdd8a]
     const texts = [
       ...units.map((unit) => String.fromCharCode(unit)),
@@ -54,13 +54,13 @@ describe('a result that must fit', () => {
     expect(fit.stdout.length).toBeGreaterThan(80_000)
   })
 
-  it('of three texts is within the limit too', async () => {
+  it('with three texts stays within the limit', async () => {
     const texts = await fitTexts(['a'.repeat(400_000), 'b'.repeat(400_000), 'c'], 300_000)
     expect(size(texts)).toBeLessThan(301_000)
     expect(size(texts)).toBeGreaterThan(280_000)
   })
 
-  it('is shorter while its project has no memory left, and other projects are not affected', async () => {
+  it('is cut when its project has no memory left, without effect on other projects', async () => {
     const memory = new ResultMemory(1_000_000)
     const [first, second, other] = [memory.open('p'), memory.open('p'), memory.open('q')]
     const result = { ...facts, stdout: 'a'.repeat(2_000_000), stderr: '' }

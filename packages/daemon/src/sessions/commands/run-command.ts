@@ -38,7 +38,7 @@ export function trackRun(
   }
   const handle = options.started
   const process = () => (handle ? Promise.resolve(handle) : sandbox.getProcess(row.exec_id))
-  // Only what is followed from its beginning is numbered as the sandbox does.
+  // Only output that is followed from its beginning has the sandbox's event numbers.
   const shared = handle && new SharedOutput()
   const onEvent = shared && ((event: ProcessEvent) => shared.push(event))
   const { signal } = options

@@ -41,7 +41,7 @@ export class SharedOutput {
     return this.#relieved
   }
 
-  /** Nothing will come any more; readers go to `rest`. */
+  /** No more events will come; readers continue with `rest`. */
   end(): void {
     this.#cut.abort()
   }

@@ -49,7 +49,9 @@ export function trackShell(
   const { request } = options
   // A shell that ends with this process is not left behind with a command in it.
   if (!shell.attach) options.signal.addEventListener('abort', () => stop.abort(), { once: true })
-  /** The connection was lost, not the command: its output comes again from the beginning, and is skipped as far as it is known. */
+  /**
+   * The connection was lost, but the command runs on. Its output restarts from the beginning, so skip the known part.
+   */
   const again = (error: unknown): Promise<ShellResult> => {
     if (!shell.attach || options.signal.aborted || !SandboxError.is(error, 'connection_lost')) throw error
     let skip = pieces
@@ -91,7 +93,7 @@ export function trackShell(
       return ended({ ...facts, output: output.toString(), cwd: shell.cwd, truncated, shellRestarted: false })
     })
     .catch((error: unknown) => save({ status: 'lost', ended_at: Date.now(), result: lossOf(error) }, error))
-  // Readers of a command that is lost are let go, without an exit event: that is how they know.
+  // Readers of a lost command end without an exit event.
   const ending = new AbortController()
   void done.then(({ status }) => status !== 'done' && ending.abort())
   return {

@@ -27,7 +27,7 @@ export interface StoredCommand extends CommandBase {
 }
 
 export interface TrackOptions {
-  /** Lets go of the command, which runs on. */
+  /** Stops following the command, which keeps running. */
   readonly signal: AbortSignal
   /** Pays for the output that is kept in memory. */
   readonly account: ResultAccount

@@ -20,7 +20,7 @@ function session(lifetimeMs: number | null, changes: Partial<Leased> = {}): Leas
   }
 }
 
-describe('the timer of ends', () => {
+describe('EndTimer', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
@@ -30,7 +30,7 @@ describe('the timer of ends', () => {
     return { timer, onDue, stop: timer.start(onDue) }
   }
 
-  it('fires for the first of many, and keeps one timer', async () => {
+  it('fires for the earliest end, with one timer', async () => {
     const { timer, onDue } = started()
     for (let index = 0; index < 1000; index += 1) timer.note(session(5000 + index))
     timer.note(session(2000))
@@ -42,7 +42,7 @@ describe('the timer of ends', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('keeps what was noted before it started', async () => {
+  it('keeps ends that were noted before the start', async () => {
     const timer = new EndTimer()
     timer.note(session(2000))
     const onDue = vi.fn()
@@ -51,7 +51,7 @@ describe('the timer of ends', () => {
     expect(onDue).toHaveBeenCalledTimes(1)
   })
 
-  it('takes times beyond the limit of timers, and those that are over', async () => {
+  it('handles times beyond the limit of timers, and past times', async () => {
     const { timer, onDue } = started()
     timer.note(session(50 * day))
     await vi.advanceTimersByTimeAsync(59_000)
@@ -66,7 +66,7 @@ describe('the timer of ends', () => {
     expect(onDue).toHaveBeenCalledTimes(2)
   })
 
-  it('knows the end of each kind, and undefined where a session has none', async () => {
+  it('knows the end of each kind, or undefined', async () => {
     const { timer, onDue, stop } = started()
     timer.note(session(null, { status: 'stopped' }))
     timer.note(session(1000, { status: 'paused', on_lifetime: 'pause', on_idle: 'pause' }))

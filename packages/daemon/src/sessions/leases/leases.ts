@@ -54,7 +54,7 @@ export function endsOf(session: Leased): End[] {
       ? []
       : [{ at: lifetime, action: session.on_lifetime as EndAction, reason: 'its lifetime is over' }]),
     { at: idleEnd(session), ...idle },
-    // A session that is paused already has got what it was to get.
+    // A paused session has already been paused.
   ].filter(({ action }) => action !== 'pause' || session.status !== 'paused')
 }
 
@@ -63,7 +63,7 @@ export function earliestEnd(session: Leased): number | undefined {
   return times.length === 0 ? undefined : Math.min(...times)
 }
 
-/** Less than this no clock is said to jump: a process may be held up for as long. */
+/** A smaller difference is not a jump: a busy process may lag by as much. */
 const jumpMs = 30_000
 
 /**
@@ -104,7 +104,7 @@ export class Leases {
     if (Math.abs(jump) >= jumpMs) {
       await store.sessions.shiftLeases(instanceId, jump)
       live.shift(jump)
-      log.warn({ ms: jump }, 'the clock jumped; leases were moved with it')
+      log.warn({ ms: jump }, 'the clock jumped; leases moved with it')
     }
     this.#ahead = ahead
     return Math.abs(jump) >= jumpMs ? jump : 0
@@ -123,7 +123,7 @@ export class Leases {
         // Not lost: they are written the next time.
         for (const { id, cwd } of touched.slice(index)) live.touch(id, cwd)
         if (!SandboxError.is(error, 'unavailable', 'disk_full'))
-          log.error({ err: error }, 'leases were not written')
+          log.error({ err: error }, 'cannot write leases')
         return
       }
     }

@@ -29,7 +29,7 @@ export class Reaper {
     this.#budget = budget
   }
 
-  /** Ends what is due, waits for it, and prunes what is kept of sessions that ended. Returns how many it ended. */
+  /** Ends due sessions, waits for that, and prunes old ones. Returns how many it ended. */
   async run(now = Date.now()): Promise<number> {
     const { store, instanceId, config } = this.#context
     await this.endDue(now)
@@ -40,7 +40,7 @@ export class Reaper {
     return ended.filter(Boolean).length
   }
 
-  /** Starts to end what is due, and sets the timer for the next session. Does not wait: a slow end delays no other. */
+  /** Starts to end due sessions, and sets the timer for the next one. Does not wait, so a slow end delays no other. */
   async endDue(now = Date.now()): Promise<void> {
     const { store, instanceId, ends } = this.#context
     // First: what other calls note while we read stays.
@@ -82,7 +82,7 @@ export class Reaper {
       return ended
     } catch (error) {
       if (!SandboxError.is(error, 'not_found'))
-        this.#context.log.warn({ session: id, err: error }, 'a session could not be ended')
+        this.#context.log.warn({ session: id, err: error }, 'cannot end a session that is due')
       return false
     } finally {
       const next = this.#waiting.shift()

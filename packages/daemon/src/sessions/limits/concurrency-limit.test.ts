@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ConcurrencyLimit } from './concurrency-limit.ts'
 
-it('runs a few calls of a project at a time, the others in order; those of others beside them', async () => {
+it('limits the concurrent calls of a project, in order; other projects are independent', async () => {
   const turns = new ConcurrencyLimit(2)
   const open = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
   const begun: string[] = []

@@ -35,7 +35,7 @@ export class ConcurrencyLimit {
       const leave = () => {
         const at = queue.indexOf(next)
         if (at !== -1) queue.splice(at, 1)
-        reject(new SandboxError('aborted', 'The client went away.'))
+        reject(new SandboxError('aborted', 'The client disconnected.'))
       }
       signal?.addEventListener('abort', leave, { once: true })
       queue.push(next)

@@ -4,7 +4,7 @@ import type { Caller } from '../../keys/index.ts'
 import type { Usage } from '../../store/index.ts'
 import type { Context } from '../context.ts'
 
-/** What a create, a fork or a start adds to what its project uses. */
+/** What a create, a fork or a start adds to its project's usage. */
 export interface Wanted {
   readonly sessions: number
   readonly cpu: number
@@ -15,7 +15,7 @@ export interface Wanted {
 
 type Asking = Pick<Caller, 'projectId' | 'quotas'>
 
-/** The project's own quotas, and where it has none those of the configuration. */
+/** The project's own quotas, completed with those of the configuration. */
 export async function quotasOf({ store, config }: Context, caller: Asking): Promise<Quotas> {
   const written =
     caller.quotas === undefined ? (await store.keys.project(caller.projectId))?.quotas : caller.quotas
@@ -68,7 +68,7 @@ export function checkQuotas(
   }
 }
 
-/** For a project that has no quota of its own, and a configuration without one. */
+/** The limits without any quota of the project or of the configuration. */
 const SNAPSHOTS = 100
 const SNAPSHOT_MB = 102_400
 

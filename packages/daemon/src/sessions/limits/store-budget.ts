@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 const mb = 1_048_576
 const mostEvents = 100_000
 const mostAudit = 1_000_000
-/** What is removed beyond the budget, so that not every command removes some. */
+/** How much more than necessary is removed, so that not every command has to remove something. */
 const slack = 0.9
 const pruneEveryMs = 30_000
 
@@ -34,9 +34,7 @@ export class StoreBudget {
     this.#byProject.set(projectId, kept)
     const { keep_project_results_mb: project, keep_results_mb: all } = this.#context.config
     if (kept <= project * mb && this.#total <= all * mb) return
-    void this.enforce().catch((error) =>
-      this.#context.log.warn({ err: error }, 'old results could not be removed'),
-    )
+    void this.enforce().catch((error) => this.#context.log.warn({ err: error }, 'cannot remove old results'))
   }
 
   enforce(): Promise<void> {

@@ -66,7 +66,7 @@ async function write(
       yield chunk
     }
     // A body that was cut off must not become a file that looks whole.
-    if (signal.aborted) throw new SandboxError('aborted', 'The client went away.')
+    if (signal.aborted) throw new SandboxError('aborted', 'The client disconnected.')
   }
   await sandbox.files.writeFile(path, chunks(), { signal })
   return bytes

@@ -243,7 +243,7 @@ class Git {
     this.#call = call
   }
 
-  /** What it printed; what failed is the vendor's error for that. */
+  /** Runs git and returns its output. A failure becomes the vendor's error for it. */
   async run(
     at: string | undefined,
     args: readonly string[],

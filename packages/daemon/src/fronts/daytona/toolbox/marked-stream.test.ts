@@ -35,7 +35,7 @@ const wanted = [
 ]
 
 describe('MarkedStream', () => {
-  it('finds the markers, and gives every other byte back, wherever the stream is cut', () => {
+  it('finds markers and passes all other bytes on, wherever chunks are split', () => {
     expect(read(bytes, [])).toEqual(wanted)
     for (let cut = 1; cut < bytes.length; cut += 1)
       expect(read(bytes, [cut]), `cut at ${cut}`).toEqual(wanted)
@@ -43,7 +43,7 @@ describe('MarkedStream', () => {
     expect(read(bytes, everywhere)).toEqual(wanted)
   })
 
-  it('holds nothing back that cannot be a marker', () => {
+  it('passes text on at once that cannot be a marker', () => {
     const stream = new MarkedStream(nonce)
     expect(String(Buffer.concat(stream.push(Buffer.from('prompt> ')) as Buffer[]))).toBe('prompt> ')
     expect(stream.holds).toBe(false)
@@ -52,7 +52,7 @@ describe('MarkedStream', () => {
     expect(String(stream.flush())).toBe(`\x1e${nonce.slice(0, 3)}`)
   })
 
-  it('holds no more than a marker, whatever begins as one', () => {
+  it('buffers at most the length of a marker', () => {
     const stream = new MarkedStream(nonce)
     const start = `\x1e${nonce} `
     const pieces = [start, ...Array.from({ length: 256 }, () => 'x'.repeat(4096)), `${start}end a 3\n`]
@@ -64,7 +64,7 @@ describe('MarkedStream', () => {
     expect(output.length).toBeGreaterThan(250)
   })
 
-  it('takes nothing for a marker that is not one to the letter', () => {
+  it('accepts only exact markers', () => {
     const lies = ['end a', 'end a 1 2', 'end a -1', 'END a 0', 'end a 0x1', 'end ../a 0', 'end  0', '']
     for (const lie of lies) expect(read(Buffer.from(marker(lie)), [])).toEqual([marker(lie)])
     const after = read(Buffer.from(marker('end ') + marker('end a 7')), [])

@@ -50,7 +50,7 @@ export class MarkedStream {
     return this.#held.length > 0
   }
 
-  /** What is left when the stream is over. */
+  /** The rest of the output after the end of the stream. */
   flush(): Buffer {
     const rest = this.#held
     this.#held = Buffer.alloc(0)

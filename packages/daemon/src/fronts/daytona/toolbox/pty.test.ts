@@ -33,8 +33,8 @@ async function joined(output: Output): Promise<{ said: string; error?: string }>
 const said = (seq: number, text: string): ProcessEvent => ({ seq, type: 'stdout', data: Buffer.from(text) })
 const gone = (oldest: number) => new SandboxError('gone', 'Dropped.', { details: { oldest } })
 
-describe('a terminal that is joined', () => {
-  it('goes on with the oldest output that is left', async () => {
+describe('joining a terminal', () => {
+  it('starts with the oldest kept output', async () => {
     const { said: text } = await joined(async function* (after) {
       if (after < 6) throw gone(7)
       yield said(7, 'newest')
@@ -43,7 +43,7 @@ describe('a terminal that is joined', () => {
     expect(text).toContain('newest{"type":"control","status":"exited","exitCode":3}')
   })
 
-  it('is over when its sandbox is, without an exit', async () => {
+  it('ends with its sandbox, without an exit', async () => {
     const { said: text, error } = await joined(async function* () {
       yield said(1, 'last words')
     })
@@ -51,7 +51,7 @@ describe('a terminal that is joined', () => {
     expect(error).toBe('interrupted')
   })
 
-  it('is not asked for ever by one that has lost what it says it has', async () => {
+  it('does not retry forever when the kept output disappears', async () => {
     const { error } = await joined(async function* (after) {
       if (after > 7) yield said(after + 1, 'never')
       throw gone(8)

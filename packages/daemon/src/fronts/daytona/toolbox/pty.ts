@@ -34,7 +34,7 @@ interface PtyRecord {
 
 const kind = 'pty'
 
-/** Terminals of the toolbox: ours, under the id that the client chose. */
+/** Terminals of the toolbox: our terminals, under the id that the client chose. */
 export class Ptys {
   readonly #place: FrontPlace
 
@@ -106,7 +106,7 @@ export class Ptys {
     await this.#place.records.put(caller.projectId, kind, `${sandboxId}/${request.id}`, record, sandboxId)
   }
 
-  /** Output as binary messages; what is said about it as text; what comes from the client is typed. */
+  /** Sends output as binary messages and control messages as text. Messages of the client are input. */
   async connect(
     caller: Caller,
     sandboxId: string,

@@ -13,7 +13,7 @@ const mostFileBytes = 16 * 1024 * 1024
 const mostFoundBytes = 4 * 1024 * 1024
 const searchMs = 60_000
 
-/** Names and contents, looked for by the sandbox's own `find` and `grep`: nothing is carried out of it but what was found. */
+/** Searches names and contents with the sandbox's own `find` and `grep`, so that only matches leave the sandbox. */
 export function searchRoutes(entry: Entry): void {
   const at = '/toolbox/:id/files'
 
@@ -30,7 +30,7 @@ export function searchRoutes(entry: Entry): void {
     const [folder, pattern] = [needed(call, 'path'), needed(call, 'pattern')]
     return using(call, async ({ sandbox }) => {
       await sandbox.files.stat(folder)
-      // -Z: a file's name ends with NUL, so it may hold anything; -I: not in what is no text.
+      // -Z ends file names with NUL, because names may hold anything else. -I skips binary files.
       return matchesOf(await found(call, sandbox, 'grep', ['-rnIZs', '-F', '-e', pattern, '--', folder]))
     })
   })
@@ -62,7 +62,8 @@ async function found(
   })
   const hint = 'Search in a smaller folder, or for less.'
   if (timedOut) throw new SandboxError('timeout', `the search took more than ${searchMs / 1000} s`, { hint })
-  if (truncated) throw new SandboxError('too_large', 'more was found than an answer holds', { hint })
+  if (truncated)
+    throw new SandboxError('too_large', 'the search found more than a response can hold', { hint })
   if (cmd === 'find' ? exitCode > 1 : exitCode > 2 || stderr !== '')
     throw new SandboxError('provider_error', `${cmd} failed (${exitCode}): ${stderr.trim().slice(-300)}`)
   return stdout
@@ -89,7 +90,8 @@ async function replaced(
   try {
     const content = await sandbox.files.readFile(file, { maxBytes: mostFileBytes, signal: call.signal })
     const text = content.toString('utf8')
-    if (!Buffer.from(text).equals(content)) throw new SandboxError('invalid_argument', `${file} is no text`)
+    if (!Buffer.from(text).equals(content))
+      throw new SandboxError('invalid_argument', `${file} is not a text file`)
     const changed = text.replaceAll(pattern, () => newValue)
     if (changed !== text) await sandbox.files.writeFile(file, changed, { signal: call.signal })
     return { file, success: true }

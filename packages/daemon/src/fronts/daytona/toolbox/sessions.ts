@@ -43,7 +43,7 @@ export interface FoundCommand {
   readonly session: ShellSession
 }
 
-/** Sessions of the toolbox, by sandbox, its start, and the name that the client chose. What is held here is found again after a restart. */
+/** Sessions of the toolbox, by sandbox, incarnation and the client's name. They are found again after a restart. */
 export class ToolboxSessions {
   readonly #place: FrontPlace
   readonly #open = new Map<string, Promise<ShellSession>>()
@@ -84,7 +84,7 @@ export class ToolboxSessions {
     })
   }
 
-  /** Lets go of all of them; they run on. */
+  /** Stops following all sessions; they keep running. */
   async close(): Promise<void> {
     for (const session of this.#open.values()) await session.then((open) => open.close()).catch(() => {})
     this.#open.clear()
@@ -262,7 +262,7 @@ function commandView({ id, command, exitCode }: SessionCommand) {
   return { id, command, exitCode }
 }
 
-/** What is there of it now, or with `wait` all of it; of what is too much, the beginning and the end. */
+/** The output so far, or with `wait` all of it. A large output keeps its beginning and its end. */
 async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
   const { signal, request, reply } = call
   const account = accountOf(call.place.services.sessions.memory, request, reply)

@@ -11,7 +11,7 @@ export const mostCommands = 200
 const quietMs = 100
 const catchUpMs = 5_000
 
-/** What is known of a command. Its output stays in the sandbox. */
+/** What is known about a command. Its output stays in the sandbox. */
 export interface SessionCommand {
   readonly id: string
   readonly command: string
@@ -23,7 +23,7 @@ export interface SessionCommand {
 
 export type CommandOutput = { readonly type: 'stdout' | 'stderr'; readonly data: Buffer }
 
-/** What is needed to find a session again. */
+/** The facts to find a session again. */
 export interface SessionFacts {
   readonly processId: string
   readonly nonce: string
@@ -47,7 +47,7 @@ export class ShellSession {
   /** `news`: a command began or ended, said something, or the shell is over. */
   readonly #news = new EventEmitter().setMaxListeners(0)
   #isOver = false
-  /** Resolves when its shell has ended, or we have let go of it. */
+  /** Resolves when the shell has ended, or is no longer followed. */
   readonly over: Promise<void>
 
   private constructor(
@@ -165,7 +165,7 @@ export class ShellSession {
     this.close()
   }
 
-  /** Lets go of it; it runs on. */
+  /** Stops following the session; it keeps running. */
   close(): void {
     this.#leaving.abort()
   }

@@ -58,7 +58,7 @@ export class ConnectService {
     })
   }
 
-  /** `keepalive`: what is sent when there was nothing to send for a while. */
+  /** `keepalive`: the frame to send when the stream is silent for a while. */
   stream(path: string, scope: Scope, keepalive: object, handle: (call: Call) => AsyncIterable<object>): void {
     this.#plane.route(this.#app, {
       method: 'POST',
@@ -92,7 +92,10 @@ export class ConnectService {
         throw known
       }
       if (known.code === 'internal')
-        log.error({ front: 'e2b', request: request.id, err: known.cause ?? known }, 'a defect')
+        log.error(
+          { front: 'e2b', request: request.id, err: known.cause ?? known },
+          'unexpected error in a request',
+        )
       sender.end({ error: { code: callCode(known), message: known.message } })
     } finally {
       leave()

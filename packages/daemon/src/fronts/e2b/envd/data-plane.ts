@@ -90,8 +90,8 @@ export class DataPlane {
   async #find(request: FastifyRequest): Promise<{ id: string; session: Session | undefined }> {
     const id = (request.raw as RoutedRequest).e2bRoute?.id ?? Access.sandboxOf(request)
     if (id === undefined)
-      throw new SandboxError('invalid_argument', 'This request does not say which sandbox it is for.', {
-        hint: 'Send E2b-Sandbox-Id, or ask <port>-<id>.<domain>.',
+      throw new SandboxError('invalid_argument', 'The request does not name a sandbox.', {
+        hint: 'Send the header E2b-Sandbox-Id, or use the host <port>-<id>.<domain>.',
       })
     const { sessions } = this.#place.services
     const session = await sessions.lookup(id)
@@ -115,7 +115,7 @@ function userOf(authorization: string | undefined): string {
   return encoded === undefined ? '' : Buffer.from(encoded, 'base64').toString().split(':')[0]!
 }
 
-/** A sandbox here has one account; whatever it is called there, `user` is it. */
+/** A sandbox has one account. E2B's `user` means this account, whatever its real name is. */
 function refuseUser(user: string): void {
   if (user === '' || user === 'user' || user === 'sandbox') return
   throw new SandboxError('invalid_argument', `There is no user '${user}' in this sandbox.`, {

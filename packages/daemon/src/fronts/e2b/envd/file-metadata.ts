@@ -50,7 +50,7 @@ export function metadataOf({ raw }: FastifyRequest): Record<string, string> | un
   return Object.keys(found).length === 0 ? undefined : found
 }
 
-/** In the place of what was there; undefined takes it away. */
+/** Replaces the metadata; undefined removes it. */
 export async function keepMetadata(
   { records }: FrontPlace,
   session: Session,

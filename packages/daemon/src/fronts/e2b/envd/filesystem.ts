@@ -118,7 +118,7 @@ export class Filesystem {
             : {}
         yield { filesystem: { ...eventOf(change), ...entry } }
       }
-      // Watching has no end of its own.
+      // A watch never ends by itself.
       throw signal.aborted ? endedBy(signal) : sandboxGone(call.session.id)
     })
   }
@@ -162,7 +162,7 @@ function watcherId(message: Message): string {
   return text(message.watcherId === undefined ? { watcherId: message.watcher_id } : message, 'watcherId')
 }
 
-/** Without the files in which the runner gathers what is being written. */
+/** Leaves out the runner's temporary files of writes in progress. */
 async function* visible(changes: AsyncIterable<FileChange>): AsyncGenerator<FileChange> {
   for await (const change of changes) if (!/(^|\/)\.[0-9a-f]{32}\.part$/.test(change.path)) yield change
 }

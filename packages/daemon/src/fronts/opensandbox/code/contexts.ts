@@ -19,7 +19,7 @@ interface Context {
 const kind = 'context'
 const usualKind = 'default-context'
 
-/** Code in contexts that keep their state: bash is a shell of ours, Python an interpreter of the sandbox's own. */
+/** Runs code in contexts that keep their state: a shell for bash, an interpreter in the sandbox for Python. */
 export function codeRoutes(entry: Entry): void {
   const contexts = new Contexts(entry)
 

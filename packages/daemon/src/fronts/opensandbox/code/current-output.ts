@@ -1,6 +1,6 @@
 import type { ProcessEvent } from '@sandkasten/sdk'
 
-/** When nothing has come for this long, that was all for now; what is late is in the next answer. */
+/** After a pause of this length the output counts as complete for now. Later output is in the next response. */
 const quietMs = 150
 /** For a command that never pauses: the response ends after this time, or at this size. */
 const mostMs = 1000

@@ -10,7 +10,7 @@ export class Lines {
     return this.#take(this.#decoder.decode(bytes, { stream: true }))
   }
 
-  /** What is left when nothing comes any more. */
+  /** The rest after the end of the output. */
   end(): string[] {
     const lines = this.#take(this.#decoder.decode())
     const last = this.#rest.replace(/\r$/, '')

@@ -105,7 +105,7 @@ async function* framesOf(
     lines[0] = rest + lines[0]
     rest = lines.pop()!
     if (rest.length > longestFrame)
-      throw new SandboxError('provider_error', 'The interpreter answers with something unexpected.')
+      throw new SandboxError('provider_error', 'The interpreter sent unexpected output.')
     // Where a line ends, the next reader may begin.
     if (rest === '') reading.after = one.seq
     for (const line of lines) {

@@ -9,7 +9,7 @@ import { commandEvents, sendExecution } from './execution-events.ts'
 
 const kind = 'session'
 
-/** Bash sessions: named shells of ours. Directory, variables and functions live on from one run to the next. */
+/** Bash sessions are named shells. Directory, variables and functions persist between runs. */
 export function sessionRoutes(entry: Entry): void {
   const { place } = entry
   const keyOf = ({ id }: Session, session: string) => `${id} ${session}`
@@ -60,13 +60,13 @@ export async function openShell(entry: Entry, call: Call, cwd?: string): Promise
 
 export async function endShell(entry: Entry, call: Call, name: string): Promise<void> {
   await entry.use(call, async ({ open }) => {
-    // After a restart of ours it is not in use yet, and is there all the same.
+    // After a restart of the daemon the shell is not open here, but it still exists.
     await shellOf(open, name)
     await closeShell(open, name)
   })
 }
 
-/** Runs a line in a shell and sends its events. Its output is all `stdout`: a shell of ours is a terminal's. */
+/** Runs a line in a shell and sends its events. All output is `stdout`, because a shell merges its streams. */
 export async function runInShell(
   entry: Entry,
   call: Call,

@@ -11,7 +11,7 @@ export function absolute({ sandbox }: Used, given: string): string {
   return path.posix.resolve(sandbox.workdir, given)
 }
 
-/** What is known of a file. When it was made is not, and SDKs need a time: it is that of the last change. */
+/** The facts about a file. SDKs need a creation time, which is unknown: it is the time of the last change. */
 export function fileInfo(file: string, stat: FileStat, owners: Owners): object {
   return {
     path: file,

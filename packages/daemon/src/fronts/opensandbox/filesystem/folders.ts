@@ -48,7 +48,7 @@ export function folderRoutes(entry: Entry): void {
   })
 }
 
-/** By name within each folder, and what is in a folder behind it. */
+/** Sorted by name in each folder; a folder's content follows it. */
 function byParts(a: FileEntry, b: FileEntry): number {
   const [left, right] = [a.path.split('/'), b.path.split('/')]
   const at = left.findIndex((part, index) => part !== right[index])

@@ -4,7 +4,7 @@ import { eachPart } from '../../shared/multipart.ts'
 
 const limits = { idleMs: 60_000, fieldBytes: 65_536, files: 20_000 }
 
-/** Files of a form, each after a part `metadata` that says what is to become of it, read while they arrive. */
+/** The files of a form, read while they arrive. A part `metadata` before each file says where it goes. */
 export async function eachUpload(
   payload: IncomingMessage,
   take: (metadata: unknown, content: AsyncIterable<Uint8Array>) => Promise<void>,
