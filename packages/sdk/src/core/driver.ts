@@ -51,7 +51,7 @@ export interface ProviderDriver<C extends Capabilities = Capabilities> {
 export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars'> {
   readonly labels: Readonly<Record<string, string>>
   readonly envVars: Readonly<Record<string, string>>
-  /** Keep the sandbox in `creating`, so that others who open it wait, until `ready()` is called. */
+  /** Keep the sandbox in `creating` until `ready()` is called; callers that open it wait. */
   readonly deferReady: boolean
 }
 

@@ -48,7 +48,7 @@ export async function openGuestShell(
     await abortable(opening, signal, 'Opening the shell')
     return shell
   } catch (error) {
-    // One with a name may be somebody else's too.
+    // A shell with a name may be shared with another process.
     if (signal?.aborted && options.name === undefined) void opening.then(() => shell.close()).catch(() => {})
     throw error
   }
@@ -90,7 +90,7 @@ class GuestShell implements SandboxShell {
     const max = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
     const turn = this.#queue.then(() => this.#exec(command, max, options, false))
     this.#queue = turn.catch(() => {})
-    // The next command waits until this one has ended; who cancels it need not.
+    // The next command waits until this one has ended, even if its caller cancels.
     return abortable(turn, options.signal, 'The command')
   }
 
@@ -154,7 +154,7 @@ class GuestShell implements SandboxShell {
       output: kept.text(),
       cwd: this.#cwd,
       timedOut: late === '1',
-      // Without its mark it is not whole: somebody has ended what relayed it.
+      // Output without its end mark is incomplete: the relay was killed.
       truncated: kept.truncated || !cut.found,
       durationMs: Number(ms),
       shellRestarted,

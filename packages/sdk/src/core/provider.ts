@@ -128,7 +128,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
         await onResume?.(sandbox)
         return sandbox
       } catch (error) {
-        // Somebody else made it, or took it away, between our look and our act: look again.
+        // Another caller created or removed it between our lookup and our action: look again.
         const raced =
           found === undefined ? SandboxError.is(error, 'conflict') : SandboxError.is(error, 'not_found')
         if (!raced || attempt >= 10) throw error

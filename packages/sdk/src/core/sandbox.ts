@@ -113,7 +113,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       if (input.error !== undefined) throw input.error
       return result
     } catch (error) {
-      // A listener that throws ends the command too: nobody is left to read it.
+      // A listener that throws ends the command, too: there is no reader left.
       if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
       throw maybeDone(error)
     } finally {
@@ -162,7 +162,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     try {
       await this.#driver.stop({})
     } catch (error) {
-      // Gone, or started anew by somebody else: there is nothing of ours left to stop.
+      // The sandbox is gone or was restarted: nothing of ours is left to stop.
       if (!SandboxError.is(error, 'not_found', 'interrupted')) throw error
     }
   }

@@ -1,7 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import type { Ability, Capabilities, Parts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
 
-/** Methods that an ability brings, for a sandbox whose other abilities are not known. */
+/** The methods that an ability brings, for a sandbox with unknown other abilities. */
 type With<A extends Ability> = Parts<{ readonly [K in A]: 'native' }, 'sandbox'> & {
   readonly files: Parts<{ readonly [K in A]: 'native' }, 'files'>
 }

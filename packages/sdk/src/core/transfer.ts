@@ -15,7 +15,7 @@ export async function upload(
     throw localError(localPath, cause)
   })
   const { mode } = await handle.stat()
-  // The stream owns the handle from here on. One that was never read from does not close itself.
+  // The stream owns the handle now. A stream that was never read does not close itself.
   const source = handle.createReadStream({ highWaterMark: 256 * 1024 })
   try {
     await files.writeFile(remotePath, source, { mode: mode & 0o777, signal })

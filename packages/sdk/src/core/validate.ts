@@ -107,7 +107,7 @@ export function checkMode(mode: unknown): number {
   throw invalid(`The file mode ${String(mode)} is not one.`, 'Use an octal number such as 0o644.')
 }
 
-/** An option that nobody knows is a typing mistake; it is said, with the nearest name, instead of ignored. */
+/** Refuses an unknown option, and suggests the nearest name, instead of ignoring it. */
 export function checkKnown(options: object, known: readonly string[], call: string): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
