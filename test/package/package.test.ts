@@ -175,7 +175,7 @@ describe('the packed daemon, engine and command', () => {
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-packages-'))
     await run(process.execPath, ['scripts/build.ts'], { cwd: root })
-    const packages = ['sdk', 'cloudflare', 'engine', 'daemon', 'cli'].map((name) => `packages/${name}`)
+    const packages = ['sdk', 'cloudflare', 'runner-client', 'engine', 'daemon', 'cli'].map((name) => `packages/${name}`)
     const pack = [
       'pack',
       '--ignore-scripts',
@@ -184,7 +184,7 @@ describe('the packed daemon, engine and command', () => {
       ...packages.map((name) => `./${name}`),
     ]
     const files = (await run('npm', pack, { cwd: root })).stdout.match(/\S+\.tgz/g)!
-    expect(files).toHaveLength(5)
+    expect(files).toHaveLength(6)
     await writeFile(path.join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
     const install = ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline']
     await run('npm', [...install, ...files.map((file) => `./${file}`), 'node@22.18.0'], { cwd: folder })
@@ -193,7 +193,7 @@ describe('the packed daemon, engine and command', () => {
 
   it('each entry can be imported, and is used: a daemon, its client, its provider, the engine', async () => {
     const entries: string[] = []
-    for (const name of ['sdk', 'cloudflare', 'engine', 'daemon']) {
+    for (const name of ['sdk', 'cloudflare', 'runner-client', 'engine', 'daemon']) {
       const manifest = path.join(folder, 'node_modules/@sandkasten', name, 'package.json')
       for (const entry of Object.keys(JSON.parse(await readFile(manifest, 'utf8')).exports))
         if (entry !== './package.json') entries.push(path.posix.join('@sandkasten', name, entry))
