@@ -69,7 +69,7 @@ export interface SpawnOptions extends CommandOptions {
   stdin?: BytesSource | 'pipe'
   /** Outlive this process. Providers on other machines always do. */
   detached?: boolean
-  /** Chosen by the caller, this makes a repeat harmless: the second `spawn` returns the process of the first. */
+  /** An id of your choice makes retries safe: a second `spawn` with the same id returns the first process. */
   execId?: string
   /** How much output is kept for readers that come later. Default 8 MiB. */
   outputBufferBytes?: number
@@ -125,7 +125,7 @@ export interface WaitOptions extends CallOptions {
 }
 
 export interface ProcessCore {
-  /** Unique in its sandbox. */
+  /** The id of the command, unique in its sandbox. */
   readonly execId: string
   /** As the sandbox numbers it; undefined where the provider does not tell. */
   readonly pid?: number

@@ -23,8 +23,8 @@ export interface SandboxShell {
   readonly cwd: string
   exec(command: string, options?: ShellExecOptions): Promise<ShellResult>
   /**
-   * Follows a command that was started with this `execId`, from the beginning of its output; also one that another
-   * process of yours started. Throws `not_found` for an id that was never there. Only where shells outlive who opened them.
+   * Follows the command with this `execId` from the beginning of its output, also if another process started it.
+   * Throws `not_found` for an unknown id. Only where shells outlive the process that opened them.
    */
   attach?(execId: string, options?: Omit<ShellExecOptions, 'execId' | 'timeoutMs'>): Promise<ShellResult>
   /** Ends the shell and what runs in it. False when it was closed already. */
@@ -39,7 +39,7 @@ export interface ShellExecOptions extends CallOptions {
   maxOutputBytes?: number
   /** Limits the memory that several results use together. */
   outputBudget?: OutputBudget
-  /** Chosen by the caller, for `attach`: the command can then be found again. Ignored where there is no `attach`. */
+  /** An id of your choice, with which `attach` finds the command again. Ignored where there is no `attach`. */
   execId?: string
   /** Called once `attach` has found the command. */
   onFound?: () => void
