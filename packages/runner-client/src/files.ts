@@ -10,7 +10,7 @@ import type { RunnerStream, Taker } from './stream.ts'
 export interface FileOptions extends CallOptions {
   /** Where a relative path starts. Default: the runner's own. */
   cwd?: Bytes
-  /** Whose permissions count. Default: the sandbox's user. */
+  /** The user whose permissions apply. Default: the sandbox's user. */
   user?: string
 }
 

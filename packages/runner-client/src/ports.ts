@@ -78,7 +78,7 @@ class DialledSocket extends Duplex {
     // As net.connect does: when the far side has ended, so do we. Ending first and reading on works.
     super({ allowHalfOpen: false })
     this.#stream = stream
-    // The far side may go away while nobody reads.
+    // The far side may close while there is no reader.
     stream.done.then(
       () => {},
       (error: Error) => this.destroy(error),

@@ -62,7 +62,7 @@ export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
   graceMs?: number
   /** How much output is kept for readers that come later. Default 256 KiB, at most 16 MiB. */
   ringBytes?: number
-  /** It, and everything it started, is killed when this connection ends. For what nobody could find again. */
+  /** Kill the program and everything it started when this connection ends. For programs that cannot be found again. */
   bound?: boolean
 }
 
@@ -76,7 +76,7 @@ export interface ReadOptions {
 }
 
 export interface AttachOptions extends ReadOptions, CallOptions {
-  /** Take over stdin, whose last writer has gone. */
+  /** Take over stdin after its last writer has gone. */
   stdin?: boolean
 }
 

@@ -62,7 +62,7 @@ export function toBytes(value: Bytes): Uint8Array {
   return typeof value === 'string' ? Buffer.from(value, 'utf8') : value
 }
 
-/** For showing. Bytes that are no UTF-8 are replaced; whoever needs the name itself keeps the bytes. */
+/** For display. Invalid UTF-8 is replaced; callers that need the exact name keep the bytes. */
 export function shown(value: Uint8Array): string {
   return Buffer.from(value.buffer, value.byteOffset, value.length).toString('utf8')
 }

@@ -16,7 +16,7 @@ import { type Bytes, bool, int, maps, maybeBytes, maybeInt, maybeText, text, toB
 export interface OpenShellOptions extends LaunchOptions, CallOptions {
   /** Chosen by the caller: a shell that is open under this id is found again. */
   id: string
-  /** Default: bash, and sh where there is none. */
+  /** Default: bash, or sh if there is no bash. */
   shell?: 'bash' | 'sh'
   /** Read the user's profile first. A profile that does not let the shell work is left out: see `loginSkipped` of the first command. */
   login?: boolean

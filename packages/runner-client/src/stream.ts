@@ -17,7 +17,7 @@ export type StreamItem =
 
 /** Lends the memory that bytes arrive in, where they would otherwise be copied. */
 export interface Lender {
-  /** Whether somebody has use for `keep`, from the next read on. Each `true` is followed by a `false`. */
+  /** Whether `keep` is used from the next read on. Each `true` is followed by a `false`. */
   lend(on: boolean): void
   /** While bytes are being handled: they stay what they are until the returned function is called, once. Undefined: they do not. */
   keep(): (() => void) | undefined
@@ -59,9 +59,9 @@ export class RunnerStream {
   readonly #widest: number
   #items: Exclude<StreamItem, { type: 'data' }>[] = []
   readonly #content = new ByteQueue()
-  /** Who waits for content with memory of his own. */
+  /** A reader that brings its own memory. */
   #wanted: { view: Uint8Array; filled: number } | undefined
-  /** Who takes content as it comes. */
+  /** A reader that takes content as it comes. */
   #taker: Taker | undefined
   #waitingEvents = 0
   #waitingEventBytes = 0
@@ -100,7 +100,7 @@ export class RunnerStream {
       this.#resolveDone = resolve
       this.#rejectDone = reject
     })
-    // Whoever looks at neither has no use for the failure; whoever looks still gets it.
+    // Mark both rejections as handled; a caller that awaits them still gets the error.
     this.opened.catch(() => {})
     this.done.catch(() => {})
   }
@@ -287,7 +287,7 @@ export class RunnerStream {
     this.#notify()
   }
 
-  /** Whose memory it is, knows nobody: what does not go to its consumer at once is copied. */
+  /** The caller may reuse this buffer, so copy what is not consumed at once. */
   #keep(data: Buffer): void {
     if (this.#taker) {
       const release = this.#host.keep()

@@ -8,7 +8,7 @@ import { overdue, overdueMs, within } from './overdue.ts'
 /** What a process needs of its sandbox: a live connection, and whether memory ran out meanwhile. */
 export interface ProcessHost {
   client(): Promise<RunnerClient>
-  /** What a caller waits for and nobody could find again ends with the connection. */
+  /** Whether a program without an id of the caller ends with the connection: it could not be found again. */
   readonly bound: boolean
   /** Streams that own a process's stdin: the runner lets one writer in at a time, and all handles share it. */
   readonly writers: Map<string, TaskOutput>
@@ -96,7 +96,7 @@ export class DrivenProcess implements ProcessDriver {
     if (this.#stdinClosed) throw stdinClosed()
     const stream = await this.#stdin()
     await told(this.#host, stream.write(data))
-    // A write that the end of the program cut short ends like one that was taken; the end itself is told a moment later.
+    // A write that the program's exit cut short looks successful; the exit itself is reported a moment later.
     await new Promise((resolve) => setImmediate(resolve))
     if (this.#ended) throw stdinClosed()
   }
@@ -116,7 +116,7 @@ export class DrivenProcess implements ProcessDriver {
     return within(wait, left + overdueMs, () => overdue(timeoutMs))
   }
 
-  /** The start's own stream if nobody has taken it, else a new one. */
+  /** The stream that the start opened, for the first reader; otherwise a new one. */
   async #open(after: number, signal: AbortSignal | undefined): Promise<TaskOutput | undefined> {
     if (after === 0 && this.#stream) {
       const stream = this.#stream
@@ -125,7 +125,7 @@ export class DrivenProcess implements ProcessDriver {
     }
     const client = await this.#host.client()
     if (after === 0) return client.attach(this.execId, { signal })
-    // The runner numbers output only; the exit is ours, one after it. Who has seen it has seen everything.
+    // The runner numbers output only; the exit has the next number. After the exit there is nothing more to read.
     const task = (await client.list({ signal })).find(({ id }) => id === this.execId)
     if (task && !task.running && after > task.last) return undefined
     return client.attach(this.execId, { after: Math.min(after, task?.last ?? after), signal })
@@ -205,13 +205,13 @@ export async function startProcess(
     // A timeout is a wall, not a request: KILL follows TERM at once.
     ...(timeoutMs === undefined ? {} : { timeoutMs, graceMs: 0, answerTimeoutMs: answerIn(timeoutMs) }),
     ringBytes: spec.outputBufferBytes,
-    // One that a caller waits for and nobody could find again ends with us, however we end.
+    // A program without an id of the caller ends with the connection: it could not be found again.
     bound: host.bound && spec.reading && spec.execId === undefined,
     signal: call.signal,
   }
   if (spec.stdin === 'empty' && spec.reading) {
     const stream = await started(spec.cmd, cwd, client.start(options))
-    // Nobody else knows its id: once it has ended, the runner need not remember it.
+    // No other caller knows its id, so the runner can forget it after its exit.
     if (spec.execId === undefined) stream.exit.then(() => client.forget(execId)).catch(() => {})
     return new DrivenProcess(host, { ...found, pid: stream.pid }, stream)
   }
@@ -226,7 +226,7 @@ export async function startProcess(
   return process
 }
 
-/** A process whose start opened its stdin; one that ran already is found through its id, its stdin taken over. */
+/** The stdin stream of a process that this call started. For an existing process, stdin is taken over later. */
 export function withStdin(
   host: ProcessHost,
   stream: RunnerProcess,

@@ -37,7 +37,7 @@ export class DrivenShell implements SandboxShell {
     const client = await this.#host.client()
     const shell = await told(this.#host, this.#reopen(client))
     const id = options.execId ?? `exec-${randomId()}`
-    // One that nobody can find again ends with us, however we end.
+    // A command without an id of the caller ends with the connection: it could not be found again.
     const bound = this.#host.bound && options.execId === undefined
     try {
       const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })

@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 describe('a text in two halves', () => {
   beforeEach(() => writeFileSync(file, checksummed('{"a":0}')!))
 
-  it('changes in the same file, and is what was written last', () => {
+  it('changes in place and reads the last text', () => {
     const { ino } = statSync(file)
     for (let count = 1; count <= 9; count += 1) {
       expect(writeChecksummed(file, `{"ä":${count}}`)).toBe(true)
@@ -36,7 +36,7 @@ describe('a text in two halves', () => {
     }
   })
 
-  it('a file that ends early, or is another kind of file, is shown as it is, and not written to', () => {
+  it('a truncated or foreign file is read as it is and not written to', () => {
     truncateSync(file, 5)
     for (const text of [readFileSync(file, 'utf8'), '', '{"a":1}', `${'0'.repeat(8)} 1 {"a":1}`]) {
       writeFileSync(file, text)
@@ -46,7 +46,7 @@ describe('a text in two halves', () => {
     }
   })
 
-  it('what is too long for a half is not written', () => {
+  it('a text that is too long for a slot is not written', () => {
     const longest = `"${'x'.repeat(4096 - 10 - 2 - 2)}"`
     expect(writeChecksummed(file, `${longest.slice(0, -1)}x"`)).toBe(false)
     expect(readChecksummed(file)).toBe('{"a":0}')
@@ -54,7 +54,7 @@ describe('a text in two halves', () => {
     expect(readChecksummed(file)).toBe(longest)
   })
 
-  it('whoever reads while another writes sees whole texts, never an older one after a newer', async () => {
+  it('a concurrent reader sees complete texts, and never an older one after a newer one', async () => {
     const script = `
       const { parentPort, workerData } = require('node:worker_threads')
       import(workerData.halves).then(({ writeChecksummed }) => {
@@ -84,7 +84,7 @@ describe('a text in two halves', () => {
 })
 
 describe('a record', () => {
-  it('is found again however long it is, and however it was written', async () => {
+  it('a record is read back whatever its length and format', async () => {
     const record = await newRecord('a'.repeat(16), { labels: {}, envVars: {}, deferReady: false }, undefined)
     const long = { ...record, envVars: { LONG: 'ö'.repeat(5000) } }
     await writeRecord(folder, record)

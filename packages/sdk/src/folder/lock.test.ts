@@ -27,7 +27,7 @@ async function other(file: string, then: string) {
 }
 
 describe.runIf(process.platform !== 'win32')('locks that are second names of one link', () => {
-  it('cost no inode of their own, and say whose they are', async () => {
+  it('need no inode of their own, and name their owner', async () => {
     const [one, two] = ['one', 'two'].map((name) => path.join(folder, name)) as [string, string]
     await withLock(
       one,
@@ -46,7 +46,7 @@ describe.runIf(process.platform !== 'win32')('locks that are second names of one
     expect(links()).toHaveLength(1)
   })
 
-  it('hold against another process, and its link goes when it ends', async () => {
+  it('exclude another process, whose symlink is removed when it exits', async () => {
     const file = path.join(folder, 'held')
     const child = await other(
       file,
@@ -65,7 +65,7 @@ describe.runIf(process.platform !== 'win32')('locks that are second names of one
     expect(links()).toHaveLength(1)
   })
 
-  it('of a process that was killed are taken over, and its link is swept', async () => {
+  it('of a killed process are taken over, and its symlink is swept', async () => {
     const file = path.join(folder, 'left')
     const child = await other(file, 'await new Promise((resolve) => setTimeout(resolve, 1e6))')
     child.kill('SIGKILL')
@@ -76,7 +76,7 @@ describe.runIf(process.platform !== 'win32')('locks that are second names of one
     expect(links()).toHaveLength(1)
   })
 
-  it('are taken all the same when somebody has removed the link, or the folder is on another disk', async () => {
+  it('work after the symlink was removed, and when the folder is on another disk', async () => {
     for (const name of links()) rmSync(path.join(folder, name))
     const file = path.join(folder, 'again')
     await withLock(file, async () => expect(JSON.parse(readlinkSync(file)).pid).toBe(process.pid), folder)
@@ -85,7 +85,7 @@ describe.runIf(process.platform !== 'win32')('locks that are second names of one
     rmSync(path.join('/dev/shm', readdirSync('/dev/shm').find((name) => /^lock\.[a-z2-7]{8}$/.test(name))!))
   })
 
-  it('in a folder that is gone are an error, and nothing is left', async () => {
+  it('fail in a folder that is gone, and leave nothing behind', async () => {
     const gone = path.join(folder, 'gone')
     mkdirSync(gone)
     rmSync(gone, { recursive: true })

@@ -3,20 +3,20 @@ import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream'
 import { SandboxError } from '../errors.ts'
 
-/** Listeners of one sandbox. One more closes the one that was asked for longest ago and has no connections. */
+/** Listeners of one sandbox. A further one closes the least recently used listener without connections. */
 const mostListeners = 64
-/** Connections of one sandbox. */
+/** Maximum number of connections of one sandbox. */
 const mostConnections = 240
 
 /**
- * A port of a sandbox as a port of this machine's loopback: each connection is carried to the runner, which dials
- * inside. It is bytes that are carried, so HTTP, WebSockets and anything else work, and the sandbox needs no network.
+ * Forwards ports of a sandbox to ports on this machine's loopback. Each connection is relayed as bytes through `dial`, so
+ * every protocol works, and the sandbox needs no network.
  *
- * Every user of this machine can connect while a listener is open. The daemon uses none: it dials the runner itself.
+ * Every user of this machine can connect while a listener is open. The daemon has no listeners: it dials the runner.
  */
 export class PortForwards {
   readonly #dial: (port: number) => Promise<Duplex>
-  /** In the order in which they were last asked for. */
+  /** Least recently used first. */
   readonly #listeners = new Map<number, Listener>()
   readonly #connections = new Set<Socket>()
 
@@ -24,7 +24,7 @@ export class PortForwards {
     this.#dial = dial
   }
 
-  /** The local port that leads to a port of the sandbox; the same one every time while its listener is open. */
+  /** The local port of a sandbox's port. It stays the same while its listener is open. */
   async localPort(port: number): Promise<number> {
     const known = this.#listeners.get(port)
     this.#listeners.delete(port)
@@ -72,7 +72,7 @@ export class PortForwards {
       })
       void this.#relay(socket, port)
     })
-    // Looking at a port does not keep a program alive that has nothing else to do.
+    // A listener does not keep the process alive.
     server.unref()
     const listening = new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -88,7 +88,7 @@ export class PortForwards {
     try {
       inside = await this.#dial(port)
     } catch {
-      // Nothing listens there: to the caller the same as a refused connection.
+      // Nothing listens there: close as if the connection was refused.
       socket.resetAndDestroy()
       return
     }

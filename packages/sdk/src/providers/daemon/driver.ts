@@ -24,7 +24,7 @@ import {
   setupLabel,
 } from './translation.ts'
 
-/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+/** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000
 
 export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
@@ -129,7 +129,7 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     return new DaemonSandbox(this.#client, info)
   }
 
-  /** The session once nobody is making it or setting it up any more. */
+  /** The session, after its creator has finished. */
   async #settled(sandboxId: string, signal: AbortSignal | undefined): Promise<SessionInfo> {
     const session = this.#client.session(sandboxId)
     for (;;) {
@@ -140,7 +140,7 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
         throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
           provider: this.name,
           sandboxId,
-          hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+          hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
         })
       await new Promise((resolve) => setTimeout(resolve, 50))
       throwIfAborted(signal)
@@ -164,7 +164,7 @@ function createOptions(spec: CreateSpec) {
     ...(resources
       ? { limits: defined({ cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb }) }
       : {}),
-    // A sandbox whose time is up is stopped, and keeps its disk. With a lifetime of its own, that alone ends it.
+    // When its time is up, the sandbox is stopped and keeps its disk. With a lifetime, only the lifetime ends it.
     onIdle: 'stop' as const,
     onLifetime: 'stop' as const,
     ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds, ttlSeconds: lifetimeSeconds }),

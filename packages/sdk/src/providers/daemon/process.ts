@@ -71,7 +71,7 @@ export class DaemonProcess implements ProcessDriver {
   }
 }
 
-/** Always detached there, so that the daemon's limit on how long a request waits is none on how long a program runs. */
+/** Always detached on the daemon, so that the daemon's limit on the time of a request does not limit the program. */
 export async function startProcess(
   session: Session,
   spec: ProcessSpec,
@@ -89,7 +89,7 @@ export async function startProcess(
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all of it; the result need not carry it once more.
       maxOutputBytes: 1,
-      // Who waits for it uses the session; one that was started to run on does not keep it from its end.
+      // A program with a waiting caller keeps the session in use; a detached one does not extend its lease.
       extra: { hold: !spec.detached },
       signal,
     })

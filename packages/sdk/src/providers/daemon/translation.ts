@@ -55,7 +55,7 @@ export function sessionStatuses(
 ): SessionStatus[] {
   if (wanted === undefined) return [...liveStatuses]
   const list: readonly SandboxStatus[] = Array.isArray(wanted) ? wanted : [wanted as SandboxStatus]
-  // One that is being set up runs, for the daemon.
+  // While it is set up, the daemon calls it running.
   const all = list.includes('creating') ? [...list, 'running'] : list
   return liveStatuses.filter((status) => all.includes(statuses[status]))
 }
@@ -64,7 +64,7 @@ export function notFound(sandboxId: string): SandboxError {
   return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, { provider: 'daemon', sandboxId })
 }
 
-/** The daemon remembers sessions that have ended, and says `gone`; for our users there is none. */
+/** The daemon remembers ended sessions and says `gone`; for our users the sandbox does not exist. */
 export function translated(error: unknown, sandboxId: string): unknown {
   if (SandboxError.is(error, 'gone') && error.details.oldest === undefined && 'status' in error.details)
     return notFound(sandboxId)

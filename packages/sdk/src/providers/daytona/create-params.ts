@@ -63,7 +63,7 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
     throw new SandboxError('invalid_argument', '`autoStopInterval` is 0: it would run, and cost, for ever.', {
       provider: 'daytona',
       details: { option: 'autoStopInterval' },
-      hint: 'Give minutes, or an end: `ttlMinutes`. keepAlive(sandbox) keeps one that is needed from stopping.',
+      hint: 'Give minutes, or an end: `ttlMinutes`. keepAlive(sandbox) keeps a sandbox from stopping.',
     })
   return {
     // The vendor takes one of the two.

@@ -198,7 +198,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
       }
       return failure
     } catch (cleanUp) {
-      // Who may not even look was not let in before either.
+      // Without access, the create cannot have made anything: report only its failure.
       const isClosed = (error: unknown) => SandboxError.is(error, 'unauthenticated', 'forbidden')
       return isClosed(failure) && isClosed(cleanUp) ? failure : leaving(failure, left, cleanUp)
     }

@@ -34,7 +34,7 @@ export async function translating<T>(
   }
 }
 
-/** Whether the SDK itself has refused the arguments: then nobody was asked for anything. */
+/** Whether the SDK itself refused the arguments: then no request was sent. */
 export function isUnsent(error: unknown): boolean {
   return ((error ?? {}) as VendorError).name === 'DaytonaInvalidArgumentError'
 }

@@ -9,7 +9,7 @@ import { fromBase64 } from './base64.ts'
 import { translated } from './errors.ts'
 import { type Incarnation, mostInputBytes } from './incarnation.ts'
 
-/** What one answer carries of a file; a longer one that is wanted whole is streamed by the vendor's own call. */
+/** How much of a file one response carries. A longer file is streamed with the vendor's own call. */
 const pageBytes = 256 * 1024
 
 /** Facts and small content by the agent, which knows what went wrong; large content by the vendor's streams. */

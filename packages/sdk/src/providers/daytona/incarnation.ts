@@ -94,7 +94,7 @@ export class Incarnation {
     } finally {
       silence.rest()
     }
-    // The vendor's SDK does not look at the answer, which may be somebody else's page: what has arrived is what counts.
+    // The vendor's SDK does not check the response, which may come from a proxy: only what arrived counts.
     const [facts] = await this.ask(['stat', path, '1'], call)
     const arrived = Number(facts!.split(' ')[1])
     if (arrived !== sent)
@@ -128,7 +128,7 @@ export class Incarnation {
     const seconds = Math.ceil((waitMs + this.#answerMs) / 1000)
     let answer: { exitCode: number; result: string }
     try {
-      // The call cannot be taken back; what it does is harmless when nobody waits for it.
+      // The call cannot be cancelled; its effect is harmless.
       answer = await abortable(this.sandbox.process.executeCommand(command, undefined, env, seconds), signal)
     } catch (error) {
       throw await this.#unusable(error)
@@ -182,7 +182,7 @@ export class Incarnation {
     })
   }
 
-  /** No answer of the agent's: it is not there, or somebody else has answered. */
+  /** The response is not the agent's: the agent is missing, or a proxy has responded. */
   #odd({ exitCode, result }: { exitCode?: number; result?: string }): SandboxError {
     const facts = { provider: 'daytona', sandboxId: this.id, details: { exitCode } }
     if (exitCode === 127)
@@ -206,7 +206,7 @@ export class Incarnation {
 const mostAnswerMs = 30_000
 const mostPollMs = 20_000
 const agentFile = `${agentFolder}/agent.pl`
-/** Owned by us, or it is somebody else's trap. */
+/** The folder must be ours: another account could have prepared it as a trap. */
 const install = `(umask 077; mkdir -p ${agentFolder}; [ -O ${agentFolder} ] && printf %s "$SANDKASTEN_AGENT" >${agentFile}.$$ && mv ${agentFile}.$$ ${agentFile}) || exit 98; `
 
 /** Failures that say nothing about the sandbox. */

@@ -12,7 +12,7 @@ export interface DaytonaProviderOptions {
   apiUrl?: string
   /** The region. Default: `DAYTONA_TARGET`, or what the organisation has chosen. */
   target?: string
-  /** The vendor's SDK, or a function that imports it, for those who bundle. Default: the installed one. */
+  /** The vendor's SDK, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: DaytonaModule | (() => Promise<DaytonaModule>)
   /** How long one request may take that is not known to wait. Default 60 s. */
   requestTimeoutMs?: number

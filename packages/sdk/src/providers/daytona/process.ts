@@ -37,7 +37,7 @@ export class DaytonaProcess implements ProcessDriver {
     this.#piped = options.piped ?? true
   }
 
-  /** Starts it, or finds the one that was started with this id. */
+  /** Starts the program, or finds the one that was started with this id. */
   static async start(
     incarnation: Incarnation,
     spec: ProcessSpec & { terminal?: { cols: number; rows: number } },
@@ -191,7 +191,7 @@ export class DaytonaProcess implements ProcessDriver {
     }
   }
 
-  /** The next page. While the sandbox is paused there is none, and that is no end. */
+  /** The next page of output. A paused sandbox has no page, but its program has not ended. */
   async #awake(rid: string, after: number, signal?: AbortSignal): Promise<ProcessEvent[] | undefined> {
     for (;;) {
       try {

@@ -20,7 +20,7 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
     let client: Promise<DaytonaClient> | undefined
     const connected = () => {
       client ??= translating('Daytona’s client', undefined, made())
-      // Whoever installs what is missing may try again.
+      // The user may install the missing package and try again.
       client.catch(() => {
         client = undefined
       })
@@ -47,7 +47,7 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
     return this.#driver.signedUrl(nativeId(this.name, sandboxId), checkPort(port), expiresInSeconds, call)
   }
 
-  /** Lets the vendor's client go. It keeps no process alive; this is for those who want nothing left. */
+  /** Disposes the vendor's client. It does not keep the process alive, so this is optional. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#close()
   }

@@ -34,7 +34,7 @@ export class DaytonaSandbox implements SandboxDriver {
   readonly #incarnation: Incarnation
   readonly #timeLimits: TimeLimits
   readonly #files: DaytonaFiles
-  /** Processes whose end was read by the one who started them: nobody asks for them again. */
+  /** Processes whose starter has read their exit, so that their records can be removed. */
   #done: string[] = []
 
   private constructor(client: DaytonaClient, sandbox: DaytonaSandboxObject, timeLimits: TimeLimits) {
@@ -113,7 +113,7 @@ export class DaytonaSandbox implements SandboxDriver {
     return DaytonaTerminal.open(this.#incarnation, options, call)
   }
 
-  /** Private: whoever visits needs the token. */
+  /** Private: a visitor needs the token. */
   async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
     await this.#check(call)
     const { url, token } = await this.#do(`Port ${port}`, this.#object.getPreviewLink(port), call)

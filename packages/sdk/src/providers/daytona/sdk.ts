@@ -86,7 +86,7 @@ const vendorPackage: VendorPackage = {
 /** The name that it had. */
 const olderPackage: VendorPackage = { ...vendorPackage, name: '@daytonaio/sdk' }
 
-/** The caller's, or the one that is installed, under either of its names. */
+/** The caller's module, or the installed package, under either of its names. */
 export async function loadSdk(given: unknown): Promise<DaytonaModule> {
   try {
     return await loadVendorSdk<DaytonaModule>(vendorPackage, given)

@@ -8,12 +8,12 @@ import { again } from './retry.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { failed, isTransitional, setupLabel } from './translation.ts'
 
-/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+/** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000
 const lookMs = 100
 const removeMs = 10_000
 
-/** Waits until the vendor, and whoever makes it, is done with what is being done to it. */
+/** Waits until the vendor, and the creator, have finished changing the sandbox. */
 export async function settled(
   sandbox: DaytonaSandboxObject,
   { startMs }: TimeLimits,
@@ -33,7 +33,7 @@ export async function settled(
       throw new SandboxError('conflict', `The sandbox ${sandbox.id} was never set up to its end.`, {
         provider: 'daytona',
         sandboxId: sandbox.id,
-        hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+        hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
       })
     await new Promise((resolve) => setTimeout(resolve, lookMs))
     throwIfAborted(signal)

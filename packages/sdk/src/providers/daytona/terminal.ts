@@ -30,7 +30,7 @@ export class DaytonaTerminal implements SandboxTerminal {
     this.#process = process
   }
 
-  /** Opens it, or finds the one that is open under this id. */
+  /** Opens the terminal, or finds the open one with this id. */
   static async open(
     incarnation: Incarnation,
     options: OpenTerminalOptions & { cols: number; rows: number },

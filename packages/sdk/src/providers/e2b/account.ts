@@ -30,7 +30,7 @@ export class Account {
   ): Promise<T> {
     this.#sdk ??= loadSdk(this.#given)
     const { Sandbox } = await this.#sdk.catch((error: unknown) => {
-      // Somebody may install it meanwhile.
+      // The user may install the missing package and try again.
       this.#sdk = undefined
       throw error
     })

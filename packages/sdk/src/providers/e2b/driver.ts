@@ -79,7 +79,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     return new E2BSandbox(this, sandboxId, await this.connect(sandboxId, call))
   }
 
-  /** Wakes it if it rests. A sandbox that runs on is the one that was known. */
+  /** Resumes a paused sandbox. A sandbox that kept running keeps its incarnation. */
   async connect(sandboxId: string, { signal }: CallOptions): Promise<Incarnation> {
     const known = this.incarnations.current(sandboxId)
     const sandbox = await this.account
@@ -200,7 +200,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         ...rest,
         // When its time is up it is stopped, and keeps its disk.
         lifecycle,
-        // Its ports are for those who have its token, unless somebody wants it otherwise.
+        // Ports need the sandbox's token, unless the caller decides otherwise.
         network: { allowPublicTraffic: false, ...(network as object | undefined) },
         metadata: metadataOf(spec, { stops: own.lifecycle === undefined }),
         envs: { ...spec.envVars },

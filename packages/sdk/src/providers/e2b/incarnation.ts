@@ -26,7 +26,7 @@ export class Incarnation {
     this.workdir = workdir
   }
 
-  /** Throws unless the sandbox runs and is still the one that was started then. */
+  /** Throws unless the sandbox runs and is still this incarnation. */
   async check(look: () => Promise<VendorInfo>, how: { now?: boolean } = {}): Promise<void> {
     if (!this.over && !how.now && Date.now() - this.#lookedAt < lookEveryMs) return
     const info = await look()

@@ -14,7 +14,7 @@ export interface E2BProviderOptions {
   template?: string
   /** How long one request may take. Default: the SDK's, a minute. */
   requestTimeoutMs?: number
-  /** The package `e2b`, or a function that imports it, for those who bundle. Default: the installed one. */
+  /** The package `e2b`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
 }
 
@@ -51,7 +51,7 @@ export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>):
   }
 }
 
-/** Where there is no Node there is none. */
+/** Empty where there is no Node. */
 function environment(): Record<string, string | undefined> {
   return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
 }

@@ -93,7 +93,7 @@ export class OutputStream {
     return this.#log.exit
   }
 
-  /** The line that begins with the nonce, without it; nobody who reads sees it. */
+  /** The line that starts with the nonce, without the nonce. Readers never see it. */
   greeting(nonce: string, signal: AbortSignal | undefined): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#greeting = { nonce, text: '', resolve, reject }

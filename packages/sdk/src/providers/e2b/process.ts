@@ -94,7 +94,7 @@ export class E2BProcess implements ProcessDriver {
         commands.sendStdin(this.#stream.pid, piece, callOptions(signal)),
       )
     } catch (error) {
-      // The vendor has several words for a pipe that nobody reads. That its reader has ended is told by the other stream, a moment later.
+      // The vendor has several errors for a closed pipe. The output stream reports the exit a moment later.
       const lost = SandboxError.is(
         error,
         'aborted',
@@ -114,12 +114,12 @@ const endMs = 5_000
 /** What a request may carry, as base64 in JSON. */
 const pieceBytes = 64 * 1024
 
-/** No time limit: a program that does not read makes who writes wait. */
+/** No timeout: a program that does not read its stdin makes the writer wait. */
 function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: number; signal?: AbortSignal } {
   return { requestTimeoutMs: 0, signal }
 }
 
-/** Not what became of the program, but that nobody knows. */
+/** The result of the program is unknown. */
 function isLost(error: unknown): boolean {
   return SandboxError.is(error, 'aborted', 'connection_lost', 'timeout', 'unavailable', 'not_running')
 }
@@ -128,7 +128,7 @@ function stdinClosed(): SandboxError {
   return new SandboxError('stdin_closed', 'The program’s stdin is closed.', { provider: 'e2b' })
 }
 
-/** Resolves when the program runs. It is started once: a start whose answer is lost is not repeated. */
+/** Resolves when the program runs. The start is never repeated, even if its response is lost. */
 export async function startProcess(
   guest: Guest,
   spec: ProcessSpec,
@@ -158,7 +158,7 @@ export async function startProcess(
     signal,
   })
   greeted.catch((error: unknown) => {
-    // It may run although nobody was told so: then nobody could ever end it.
+    // It may run although the response was lost, and could not be stopped later: kill it.
     if (SandboxError.is(error, 'aborted', 'connection_lost', 'timeout'))
       guest.ask(hunt, ['KILL', mark]).catch(() => {})
   })
@@ -180,7 +180,7 @@ export async function startProcess(
     stream,
     piped: spec.stdin !== 'empty',
   })
-  // Whoever gave up while it was being started has nobody to tell; the program is not wanted.
+  // The caller cancelled during the start: kill the program.
   if (signal?.aborted) {
     await process.kill('SIGKILL', {}).catch(() => {})
     throwIfAborted(signal, `The command ${spec.cmd}`)

@@ -198,7 +198,7 @@ export class E2BSandbox implements SandboxDriver {
   }
 }
 
-/** How long a sandbox that is woken may run, if nobody says more. The vendor never shortens the time of one that runs to this. */
+/** The lifetime of a resumed sandbox, unless it is extended. The vendor never shortens the lifetime of a running one. */
 export const resumeMs = 300_000
 
 export async function destroySandbox(
@@ -219,7 +219,7 @@ export async function destroySandbox(
 
 const mostEnded = 200
 
-/** What has ended is remembered for those who ask by its id, but not for ever. */
+/** Bounds the memory of ended sandboxes. */
 async function forgetOldest(all: Map<string, Promise<{ ended: boolean }>>): Promise<void> {
   if (all.size <= mostEnded) return
   for (const [id, one] of all) {

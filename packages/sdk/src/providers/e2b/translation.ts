@@ -4,7 +4,7 @@ import { randomId } from '../../shared/ids.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import type { VendorListed } from './sdk.ts'
 
-/** The vendor's words and ours. Its metadata are our labels, and a few of our own that nobody is shown. */
+/** Translates between E2B and us. Its metadata holds our labels and a few hidden keys. */
 
 /** What `list()` finds ours by. */
 export const ownMark = 'sandkasten'
@@ -53,7 +53,7 @@ export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefi
   }
 }
 
-/** One whose memory was kept and one whose was not are both `paused` there; what we did ourselves we know. */
+/** The vendor calls sandboxes with and without kept memory `paused`; only what we did ourselves is known. */
 function statusOf(
   { state, metadata, endAt }: VendorListed,
   rest: 'paused' | 'stopped' | undefined,

@@ -46,7 +46,7 @@ export class LocalFiles implements FilesDriver {
   ): Promise<AsyncIterable<Uint8Array>> {
     const file = await this.#resolve(given)
     const handle = await guarded(`Reading ${given}`, async () => {
-      // Non-blocking, so that a FIFO somebody made there cannot hang us.
+      // Non-blocking, so that a FIFO at this path cannot block us.
       const opened = await open(file, constants.O_RDONLY | noFollow | nonBlock)
       const facts = await opened.stat()
       if (facts.isFile()) return opened
@@ -223,7 +223,7 @@ async function walk(
   }
   if (!recursive) return entries
   for (const entry of entries.filter((entry) => entry.type === 'directory')) {
-    // One that went away while we walked, or may not be read, has nothing to show.
+    // Skip files that vanished meanwhile or cannot be read.
     const below = walk(path.join(folder, entry.name), `${entry.path}/`, true, size, signal)
     for (const found of await below.catch(ignoreUnreadable)) entries.push(found)
   }

@@ -25,7 +25,7 @@ describe('local sandboxes', async () => {
     await provider.destroy(answers[0]!.split(' ')[0]!)
   })
 
-  it('a sandbox whose creator died half way is shown as failed, and cleaned up by who asks for it', async () => {
+  it('a sandbox whose creator died is shown as failed, and removed on the next access', async () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', creator(root)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -51,7 +51,7 @@ describe('local sandboxes', async () => {
     await sandbox.destroy()
   })
 
-  it('at the end of its life a sandbox’s detached process ends too, although nobody is there to see to it', async () => {
+  it('a detached process ends with its sandbox’s lifetime, also without a process that watches it', async () => {
     const [id, pid] = (
       await inAnotherProcess(
         root,
@@ -66,7 +66,7 @@ describe('local sandboxes', async () => {
     await provider.destroy(id!)
   })
 
-  it('keeps what it was given at create for its owner’s eyes only', async () => {
+  it('lets only the owner read the environment that was given at create', async () => {
     const sandbox = await provider.create({ envVars: { TOKEN: 'secret' } })
     const { mode } = await (await import('node:fs/promises')).stat(
       path.join(root, 'sandboxes', sandbox.sandboxId, 'sandbox.json'),

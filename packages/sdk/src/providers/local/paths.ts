@@ -7,12 +7,12 @@ import { errnoOf, translate } from '../../folder/errors.ts'
  * Confinement: from a caller's path to a real one below `root`, or an error.
  *
  * The path is walked one component at a time. A symbolic link is read and its target walked in its place, so
- * links inside the folder work, and one that leads out (absolutely, through `..`, or by way of another link) is
+ * links inside the folder work, and a link that leads out (absolutely, through `..`, or by way of another link) is
  * refused, whether or not its target exists. What comes back has no link left in it, except that with
  * `follow: false` the last component itself may be one.
  *
  * Commands in a local sandbox are not confined at all, so a race against a running command is not defended
- * against: whoever could win it can read the file directly.
+ * against: a program that wins the race can read the file directly.
  */
 export async function confine(root: string, given: string, options: { follow: boolean }): Promise<string> {
   const pending = split(root, given, given)

@@ -77,7 +77,7 @@ async function membersOf(target: Target): Promise<Member[]> {
   return found.filter((member) => member !== undefined)
 }
 
-/** In the group, or marked. A zombie has ended; another user's process, and one that is gone, cannot be read. */
+/** Processes in the group or with the mark. Skips zombies, processes of other users and processes that are gone. */
 async function memberOf(
   pid: string,
   leader: number | undefined,

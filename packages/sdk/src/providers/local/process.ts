@@ -79,7 +79,7 @@ export class LocalProcesses {
     return (await Promise.all(infos)).sort((a, b) => a.startedAt!.getTime() - b.startedAt!.getTime())
   }
 
-  /** Ends everything of this sandbox, whoever started it, and returns when it has ended. */
+  /** Kills everything in this sandbox, and resolves when it has ended. */
   async stopAll(): Promise<void> {
     await killTree({ marker: { name: sandboxMarker, value: this.#sandboxId } })
     const attached = await Promise.allSettled(this.#attached.values())

@@ -130,7 +130,7 @@ export class LocalSandbox implements SandboxDriver {
     return this.#driver.snapshots.take(await this.check(), this.workdir, name)
   }
 
-  /** By way of a snapshot that nobody else sees. */
+  /** Forks through a hidden snapshot. */
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
     const { labels, envVars, label, lifetimeMs } = await this.check()

@@ -78,7 +78,7 @@ export class LocalSnapshots {
     if (!(await this.#read(snapshotId))) return false
     const trash = path.join(this.#root, `.${randomId()}`)
     return guarded(`The snapshot ${snapshotId} could not be deleted`, async () => {
-      // Of two who delete at once, one succeeds in renaming.
+      // Of two concurrent deletes, one succeeds in renaming.
       if ((await rename(path.join(this.#root, snapshotId), trash).then(() => true, missing)) !== true)
         return false
       await removeFolder(trash)

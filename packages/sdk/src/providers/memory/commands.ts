@@ -64,7 +64,7 @@ export interface RecordedCall {
   error?: unknown
 }
 
-/** The programs of a provider. The one that was added last wins. */
+/** The programs of a provider. The program that was added last wins. */
 export class Commands {
   readonly #list: Array<{ matcher: CommandMatcher; handler: CommandHandler }> = []
 

@@ -33,7 +33,7 @@ export class Program {
 
   start(): void {
     const { handler } = this.#spec
-    // In a later microtask: whoever started it has its handle before the program does anything.
+    // In a later microtask, so that the caller has the handle before the program does anything.
     Promise.resolve()
       .then(() => this.gate())
       .then(() => handler(this.#context()))
@@ -49,7 +49,7 @@ export class Program {
     this.deliverAlone(signal)
   }
 
-  /** To this program's process group: not to who has left it, and what those started. What a lesser provider would do. */
+  /** Signals only this program's process group, as a weaker provider would do. */
   deliverToGroup(signal: string): void {
     for (const child of this.#children) if (!child.#spec.session) child.deliverToGroup(signal)
     this.deliverAlone(signal)
@@ -186,7 +186,7 @@ export interface ProgramEnd {
   readonly error?: unknown
 }
 
-/** Thrown into a handler whose program was killed. */
+/** Thrown into the handler of a killed program. */
 class Killed extends Error {
   override readonly name = 'Killed'
 }

@@ -33,7 +33,7 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     return this.#sharedState.calls
   }
 
-  /** Adds a program; for the same name the one that was added last wins. */
+  /** Adds a program. For the same name, the program that was added last wins. */
   command(matcher: CommandMatcher, handler: CommandHandler): this {
     this.#sharedState.commands.add(matcher, handler)
     return this
@@ -49,7 +49,7 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     return new MemoryProvider(this.#options, this.#sharedState)
   }
 
-  /** Programs that still run in a sandbox, also in one that is destroyed: for tests that nothing is left. */
+  /** Programs that still run in a sandbox, also in a destroyed one: for tests that nothing is left. */
   running(sandboxId: string): string[] {
     return this.#sharedState.running(sandboxId)
   }

@@ -11,7 +11,7 @@ export const workdir = '/workspace'
 
 export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs'>
 
-/** One sandbox, whoever holds it: its disk, its programs, its clock. Handles are `SandboxBinding`s to it. */
+/** The state of one sandbox: its disk, programs and clock. Handles are `SandboxBinding`s to it. */
 export class MemorySandbox {
   readonly id: string
   readonly sharedState: SharedState
@@ -63,7 +63,7 @@ export class MemorySandbox {
     }
   }
 
-  /** Resolves when somebody who creates it has let it go, or destroyed it. */
+  /** Resolves when the creator has finished or destroyed the sandbox. */
   async ready(): Promise<void> {
     while (this.status === 'creating') await this.change()
   }

@@ -46,7 +46,7 @@ export class SharedState {
 
   started(process: MemoryProcess): void {
     this.#processes.add(process)
-    // One that leaves children behind is kept, so that `running` can tell of them.
+    // A program with children left is kept, so that `running` can report them.
     void process.program.ended.then(() => {
       if (!process.program.alive) this.#processes.delete(process)
     })

@@ -28,7 +28,7 @@ export interface Known {
   readonly incarnation: string
   readonly expiresAt?: number
   readonly record: SandboxRecord
-  /** Who supervises the programs of this incarnation: our runner, or the agent's script. `crashed`: a runner did, and was killed. */
+  /** What supervises the programs of this incarnation: our runner or the agent's script. `crashed`: the runner was killed. */
   readonly workedBy: 'runner' | 'shell' | 'crashed'
 }
 
@@ -110,7 +110,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   ): Promise<SshSandbox> {
     const { root } = await this.agent.facts()
     let known = await this.known(sandboxId, { signal })
-    // Somebody is still creating it: wait for him, or clean up after him.
+    // Still being created: wait for the creator, or clean up if it died.
     for (let waited = 1; known.status === 'creating'; waited += 1) {
       throwIfAborted(signal)
       await new Promise((resolve) => setTimeout(resolve, Math.min(waited * 20, 500)))
@@ -180,7 +180,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       signal,
     })
     const known = knownFrom(line.trim())
-    // Only if it was we who started it.
+    // Only if this call started it.
     if (known.incarnation === incarnation) this.#worker(runner, known.workedBy)
     return known
   }
@@ -190,7 +190,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     await this.agent.call('stop', [sandboxId, incarnation], { sandboxId, what: sandboxId, signal })
   }
 
-  /** Ports are the host's: where the sandbox does not run any more, somebody else may listen there. So each connection looks first. */
+  /** Ports belong to the host: after the sandbox has stopped, another program may listen. So each connection checks first. */
   forwards(sandboxId: string, check: () => Promise<void>): PortForwards {
     let forwards = this.#forwards.get(sandboxId)
     if (!forwards) {
@@ -212,7 +212,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     this.pool.close()
   }
 
-  /** Who works for a sandbox that was started just now. */
+  /** What supervises a sandbox that was just started. */
   #worker(asked: string, got: Known['workedBy']): Known['workedBy'] {
     if (asked !== '-' && got !== 'runner') this.runner.failed('it did not start there')
     return got
@@ -232,7 +232,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     })
   }
 
-  /** One that does not run has no ports. */
+  /** A stopped sandbox has no ports. */
   #seen(known: Known): Known {
     if (known.status === 'stopped' || known.status === 'failed') void this.#letGo(known.sandboxId)
     return known
@@ -250,7 +250,7 @@ const idPattern = /^[a-z2-7]{16}$/
 
 function checkId(id: string): string {
   if (idPattern.test(id)) return id
-  throw agentError(undefined, { what: 'an id that is none' })
+  throw agentError(undefined, { what: 'an invalid sandbox id' })
 }
 
 /** `id status incarnation expiresAt record worker`, as the agent says it. */

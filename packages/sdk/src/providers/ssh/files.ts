@@ -252,7 +252,7 @@ export class SshFiles implements FilesDriver {
 
 const dots = new Set(['.', '..'])
 
-/** Several pieces on their way at once, each a copy: what its giver does with it afterwards is his business. */
+/** Writes several chunks at once. Each is a copy, because the caller may reuse its buffer. */
 async function pour(
   sftp: SftpCalls,
   handle: Buffer,
@@ -322,7 +322,7 @@ async function walk(
   if (!recursive) return entries
   for (const { type, name, path } of entries.filter((entry) => entry.type === 'directory'))
     entries.push(
-      // One that went away while we walked, or may not be read, has nothing to show.
+      // Skip files that vanished meanwhile or cannot be read.
       ...(type === 'directory'
         ? await walk(sftp, `${folder}/${name}`, `${path}/`, true, signal).catch(ifUnreadable)
         : []),

@@ -21,7 +21,7 @@ export interface SshProviderOptions {
   knownHosts?: string | readonly string[]
   /** The host's key itself (`ssh-ed25519 AAAA…`) or its fingerprint (`SHA256:…`), instead of `knownHosts`. */
   hostKey?: string | readonly string[]
-  /** Talk to a host whose key nobody has confirmed. Whoever sits between can then read and change everything. A key that has changed is refused all the same. */
+  /** Connect to a host with an unknown key. A man in the middle can then read and change everything. A changed key is still refused. */
   acceptUnknownHost?: boolean
   /** Where sandboxes are kept on the host. Relative to the account's home. Default `.sandkasten/ssh`. */
   root?: string

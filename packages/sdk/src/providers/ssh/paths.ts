@@ -4,7 +4,7 @@ import { isFolder, type SftpCalls, sftpStatus, statusOf } from './connection/sft
 /**
  * From a caller's path to a real one below the working directory, or an error. The host resolves links (SFTP's realpath); what does not exist
  * yet is below the nearest folder that does. Programs in the sandbox are not confined at all, so a race against one is not defended against:
- * whoever could win it can read the file directly.
+ * a program that wins the race can read the file directly.
  */
 export class Paths {
   readonly #sftp: SftpCalls

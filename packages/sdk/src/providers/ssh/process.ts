@@ -172,7 +172,7 @@ export function statusFrom([state, ...words]: readonly string[]): ProcessStatus 
   return { running: false, exit }
 }
 
-/** No exit, and no more: who has seen the exit already has seen everything; otherwise somebody ended the reading, or the sandbox. */
+/** The reading ended without an exit: the caller has already seen the exit, or the reading or the sandbox was ended. */
 async function cutOff(place: ProcessPlace, stream: AgentStream, after: number): Promise<void> {
   const problem = await stream.problem()
   if (stream.status === undefined) throw problem
@@ -207,7 +207,7 @@ export function folderFrom(encoded: string): string {
 function number(text: string | undefined, most = Number.MAX_SAFE_INTEGER): number {
   const value = /^\d{1,16}$/.test(text ?? '') ? Number(text) : Number.NaN
   if (value <= most) return value
-  throw agentError(undefined, { what: `a number that is none: ${JSON.stringify(text)?.slice(0, 40)}` })
+  throw agentError(undefined, { what: `an invalid number: ${JSON.stringify(text)?.slice(0, 40)}` })
 }
 
 function stdinClosed(cause?: unknown): SandboxError {

@@ -5,9 +5,9 @@ import { type SshProviderOptions, settingsOf } from './options.ts'
 import type { SshRunnerUse } from './runner/runner.ts'
 
 /**
- * Sandboxes on any Linux host with a shell account: a folder for each, programs that outlive the connection, files over SFTP. **There is no
- * isolation beyond the account**: a command can read, change and reach all that the account can, other sandboxes of it included.
- * Needs the package `ssh2`.
+ * Sandboxes on any Linux host with a shell account: a folder for each, programs that outlive the connection, files over
+ * SFTP. **There is no isolation beyond the account**: a command can do everything that the account can, also to other
+ * sandboxes. Needs the package `ssh2`.
  */
 export class SshProvider extends DriverProvider<SshCapabilities> {
   readonly #driver: SshDriver
@@ -20,12 +20,12 @@ export class SshProvider extends DriverProvider<SshCapabilities> {
     if (!options.acceptNoIsolation) warnOnce()
   }
 
-  /** Whether sandboxes that are started now get our runner on the host, and if not, why. A sandbox keeps what it was started with. */
+  /** Whether new sandboxes use our runner on the host, and if not, why. Running sandboxes do not change. */
   runner(): Promise<SshRunnerUse> {
     return this.#driver.runner.use()
   }
 
-  /** Lets go of connections and forwarded ports. Sandboxes and what runs in them go on; what is asked for later connects again. */
+  /** Closes connections and forwarded ports. Sandboxes and their programs continue; later calls reconnect. */
   async close(): Promise<void> {
     await this.#driver.close()
   }

@@ -114,7 +114,7 @@ const vendor: VendorPackage = {
     typeof Client === 'function' && typeof (utils as Ssh2['utils'] | undefined)?.parseKey === 'function',
 }
 
-/** The caller's, or the one that is installed. */
+/** The caller's module, or the installed package. */
 export function loadSsh2(given: Ssh2 | undefined): Promise<Ssh2> {
   return loadVendorSdk<Ssh2>(vendor, given)
 }

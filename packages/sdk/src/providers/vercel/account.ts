@@ -19,7 +19,7 @@ export class Account {
   readonly transport: Transport
   readonly #access: Access
   readonly #given: unknown
-  /** Snapshots that forks were made from: nobody has asked for them. */
+  /** Snapshots that were made only for forks. */
   readonly #passing = new Set<string>()
   #sdk: Promise<VercelSdk> | undefined
 
@@ -42,7 +42,7 @@ export class Account {
     return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
   }
 
-  /** Undefined when there is none of that name. */
+  /** Undefined when there is no sandbox with that name. */
   async find(name: string, signal?: AbortSignal): Promise<VendorSandbox | undefined> {
     return this.get(name, { resume: false, signal }).catch((error: unknown) => {
       if (SandboxError.is(error, 'not_found')) return undefined
@@ -52,7 +52,7 @@ export class Account {
 
   /**
    * Takes away what a failed create or fork has made all the same, so that nothing is left that is paid for. What has the name and is
-   * somebody else's is left alone, and given.
+   * Another caller's sandbox is left alone and returned.
    */
   async unmake({ name, tags }: NamedParams): Promise<VendorSandbox | undefined> {
     const found = await this.find(name)
@@ -64,11 +64,11 @@ export class Account {
   }
 
   /**
-   * Deletes a sandbox, and with it the snapshots that the vendor made of it by itself at every stop. The vendor takes all of a sandbox's
-   * snapshots or none, and it alone knows who else uses one: so when somebody has asked for one of them, all stay until they expire.
+   * Deletes a sandbox and the snapshots that the vendor made at every stop. The vendor deletes all snapshots of a
+   * sandbox or none, so if a user requested one of them, all stay until they expire.
    */
   async delete(sandbox: VendorSandbox, signal?: AbortSignal): Promise<void> {
-    // Who cannot be asked may have some.
+    // If the list fails, assume that there are some.
     const all = await this.snapshots({ name: sandbox.name, signal }).catch(() => undefined)
     const wanted = ({ id, status, creationMethod = 'manual' }: VendorSnapshotData) =>
       status === 'created' && creationMethod === 'manual' && !this.#passing.has(id)

@@ -17,7 +17,7 @@ import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
 import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
 
-/** How long somebody may take to set a new sandbox up before others stop waiting for it. */
+/** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000
 /** How long one may be on its way from one status to another. */
 const betweenMs = 5 * 60_000
@@ -133,7 +133,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     throw notFound(sandboxId)
   }
 
-  /** The sandbox once nobody sets it up any more, and once it is neither on its way up nor down. */
+  /** The sandbox, after its creator has finished and it is neither starting nor stopping. */
   async #settled(sandboxId: string, signal: AbortSignal | undefined): Promise<VendorSandbox> {
     const begun = Date.now()
     for (;;) {
@@ -144,7 +144,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
         throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
           provider: this.name,
           sandboxId,
-          hint: 'Whoever created it went away meanwhile. Destroy it, and create it again.',
+          hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
         })
       if (since === undefined && Date.now() - begun > betweenMs)
         throw new SandboxError(

@@ -16,7 +16,7 @@ export class Refused extends Error {
   }
 }
 
-/** An answer that is none of the good ones, as one code of our table. */
+/** An unsuccessful response as one code of our table. */
 export function errorOfAnswer(
   answer: { status: number; headers: Headers; text: string },
   secrets: readonly string[],

@@ -14,7 +14,7 @@ export interface VercelProviderOptions {
   baseUrl?: string
   /** Instead of the global one. */
   fetch?: typeof globalThis.fetch
-  /** The package `@vercel/sandbox`, or a function that imports it, for those who bundle. Default: the installed one. */
+  /** The package `@vercel/sandbox`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
   /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
   namePrefix?: string
@@ -64,7 +64,7 @@ export function credentialsOf(given: {
   return { token, teamId, projectId }
 }
 
-/** For those who want the environment to decide: the variables of Vercel's own tools. The provider itself never looks there. */
+/** The options from the variables of Vercel's own tools. The provider itself never reads the environment. */
 export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>>): {
   token?: string
   teamId?: string
@@ -72,7 +72,7 @@ export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>
   oidcToken?: string
 } {
   const { VERCEL_OIDC_TOKEN, VERCEL_TOKEN, VERCEL_TEAM_ID, VERCEL_PROJECT_ID } = env
-  // What somebody set by hand goes before what Vercel sets by itself.
+  // Variables that a user set take precedence over the one that Vercel sets.
   const whole = VERCEL_TOKEN && VERCEL_TEAM_ID && VERCEL_PROJECT_ID
   if (!whole && VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
   return {

@@ -28,7 +28,7 @@ export class ProcessLog {
 
   static async open(transport: Transport, command: VendorCommand): Promise<ProcessLog> {
     const gate = new LogGate()
-    // One at a time for a command: its gate must be the one that the next request for this log takes.
+    // One reading at a time per command: the next request for this log must use its own gate.
     return transport.turn(command.cmdId, async () => {
       transport.announce(command.cmdId, gate)
       const logs = command.logs()

@@ -23,7 +23,7 @@ export interface ProcessPlace {
   readonly guest: Guest
   readonly transport: Transport
   readonly workdir: string
-  /** How long a log may be silent before somebody looks whether the command is still there. */
+  /** How long a log may be silent before we check that the command still exists. */
   readonly silenceMs: number
 }
 
@@ -68,7 +68,7 @@ export class VercelProcess implements ProcessDriver {
     throwIfAborted(signal, 'Reading the output')
     const first = after === 0 ? this.#first : undefined
     if (first) this.#first = undefined
-    // What nobody read while it ran is kept as far as it was asked for; the vendor may have more of it.
+    // Unread output is kept up to the requested size; the vendor may have more of it.
     else if (await this.#isOver(signal)) {
       const kept = await this.#again(() => replayed(() => this.#open(signal), signal), signal)
       yield* this.#remember(kept.after(after))
@@ -194,7 +194,7 @@ export class VercelProcess implements ProcessDriver {
     )
   }
 
-  /** Reading changes nothing: one that broke off is repeated. */
+  /** Reading changes nothing, so a reading that broke off is repeated. */
   async #again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -206,7 +206,7 @@ export class VercelProcess implements ProcessDriver {
     }
   }
 
-  /** The next thing; one that is long in coming is asked after, so that a connection that died in silence is noticed. */
+  /** The next event. If it takes long, check the command, so that a connection that died silently is noticed. */
   async #patiently(log: ProcessLog, signal: AbortSignal | undefined): Promise<Said | undefined> {
     const next = log.next()
     next.catch(() => {})
@@ -309,7 +309,7 @@ export async function startProcess(
       hint: 'Look at what it was to do, and run it again if needed.',
     })
   } catch (error) {
-    // It may have begun although nobody was told: it is ended, and never started a second time.
+    // It may have started although the response was lost: kill it, and never start it a second time.
     if (SandboxError.is(error, 'aborted', 'timeout', 'unavailable', 'connection_lost', 'provider_error'))
       void guest.ask(scripts.kill, [guest.root, id, 'KILL']).catch(() => {})
     throw error

@@ -100,7 +100,7 @@ export class VercelSandbox implements SandboxDriver {
         const ports = [...sandbox.routes.map((route) => route.port), port]
         await translating(sandbox.update({ ports }, { signal }), { signal })
       }
-      // Its own address first: the one that the SDK makes is always the vendor's.
+      // Prefer the address from the routes: the SDK always builds one of the vendor's.
       return { url: known()?.url ?? sandbox.domain(port), headers: {} }
     })
   }
@@ -122,7 +122,7 @@ export class VercelSandbox implements SandboxDriver {
     return { snapshotId: await this.#save({}, signal) }
   }
 
-  /** From a snapshot of this moment: the vendor's own fork is of the last one that was made. */
+  /** Forks from a new snapshot: the vendor's own fork uses the last snapshot. */
   async fork(count: number, { signal }: CallOptions): Promise<Array<VercelSandbox | Error>> {
     const { account } = this.#place
     const { label, labels } = await this.info({ signal })
@@ -198,7 +198,7 @@ export class VercelSandbox implements SandboxDriver {
     }
   }
 
-  /** The sandbox as it is now, if it is still the one that is meant. */
+  /** The current sandbox, if it is still the one that this handle refers to. */
   async #fresh(signal: AbortSignal | undefined): Promise<VendorSandbox> {
     const sandbox = await this.#place.account.find(this.#vendorName, signal)
     if (sandbox?.createdAt.getTime() === this.#createdAt) return sandbox

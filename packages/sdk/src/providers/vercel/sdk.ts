@@ -22,8 +22,8 @@ export interface VercelSdk {
 }
 
 /**
- * Given with every call: the SDK would otherwise look for credentials of its own, and ask people for them. The token is none: the real one
- * is set where requests are sent. One that the SDK takes for an OIDC token it may exchange for another before every request.
+ * Passed with every call: the SDK would otherwise search for credentials, and prompt for them. The token is a
+ * placeholder, because the SDK may exchange an OIDC token before any request; `transport.ts` sets the real one.
  */
 export interface Access extends VercelCredentials {
   fetch: typeof globalThis.fetch
@@ -125,7 +125,7 @@ export interface VendorSnapshotData {
   sizeBytes: number
   createdAt: number
   expiresAt?: number | undefined
-  /** `manual` when somebody has asked for it. */
+  /** `manual` when a user requested it. */
   creationMethod?: string | undefined
 }
 

@@ -9,7 +9,7 @@ import type { VendorSandbox, VendorSandboxData } from './sdk.ts'
  *
  *     ours „Ada's box“  ──►  sk-ada-s-box-1f0c…   the vendor's name: readable, and unique because of a hash of ours
  *     id                     sk-ada-s-box-1f0c….m3k2x   and when it was made
- *     tag „sandkasten“       what is ours alone: name, label, whether somebody is setting it up
+ *     tag „sandkasten“       our own data: name, label, whether the setup is complete
  */
 
 export const ownTag = 'sandkasten'
@@ -23,7 +23,7 @@ interface Own {
   l?: string
   /** Its creator is setting it up, since this time. */
   s?: number
-  /** Which call made it: by this a create whose answer was lost is told from somebody else's. */
+  /** Identifies the create call, to tell our sandbox from another one when the response was lost. */
   c?: string
 }
 
@@ -79,13 +79,13 @@ export function tagsOf(
   return { ...given.labels, [ownTag]: packed(own) }
 }
 
-/** The tags of one that is set up. */
+/** The tags after the setup is complete. */
 export function readyTags(tags: Readonly<Record<string, string>> | undefined): Record<string, string> {
   const { s: _, ...own } = ownOf(tags)
   return { ...tags, [ownTag]: packed(own) }
 }
 
-/** Undefined when nobody is setting it up. */
+/** Undefined when the setup is complete. */
 export function setupSince(tags: Readonly<Record<string, string>> | undefined): number | undefined {
   return ownOf(tags).s
 }
@@ -171,7 +171,7 @@ function ownOf(tags: Readonly<Record<string, string>> | undefined): Own {
     const bytes = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
     return JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (char) => char.charCodeAt(0)))) as Own
   } catch {
-    // Somebody else's tag of that name.
+    // The tag belongs to another program.
     return {}
   }
 }

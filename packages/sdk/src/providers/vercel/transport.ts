@@ -16,9 +16,9 @@ export interface TransportOptions {
 const vendorBase = 'https://vercel.com/api'
 
 /**
- * What stands between the SDK and the network: the only place that sees answers as they are. It sends each request once (the SDK would repeat
- * commands) and with the caller's token, gives up on one that is not answered, turns what is not good into one of our errors, and holds a log back while its reader is slow
- * (the SDK would read all of it into memory).
+ * The `fetch` of the SDK, and the only place that sees raw responses. It sends each request once (the SDK would repeat
+ * commands) and with the caller's token. It applies timeouts, converts failures to our errors, and adds backpressure to
+ * logs (the SDK would read all of a log into memory).
  */
 export class Transport {
   readonly #options: TransportOptions
@@ -95,13 +95,13 @@ export class Transport {
   }
 }
 
-/** Where what the SDK asks of Vercel is asked instead. */
+/** The URL of a request, on `baseUrl` instead of Vercel's own host. */
 export function addressAt(baseUrl: string | undefined, url: string): string {
   if (baseUrl === undefined || !url.startsWith(vendorBase)) return url
   return `${baseUrl}${url.slice(vendorBase.length)}`
 }
 
-/** The SDK says its version with every request; one that was handed in has no manifest to look at, and 2.x the shape of 3.x. */
+/** The SDK sends its version with every request. A module that the caller passes has no manifest, and 2.x has the shape of 3.x. */
 function refuseOtherSdk(headers: Headers): void {
   const version = /^vercel\/sandbox\/(\d\S*)/.exec(headers.get('user-agent') ?? '')?.[1]
   try {
@@ -111,7 +111,7 @@ function refuseOtherSdk(headers: Headers): void {
   }
 }
 
-/** Lets one log through as fast as its reader takes lines, and no faster. */
+/** Passes one log on at the speed of its reader. */
 export class LogGate {
   #delivered = 0
   #consumed = 0
@@ -142,7 +142,7 @@ export class LogGate {
       })
   }
 
-  /** What is let through. Blank lines keep a connection alive; nobody takes them. */
+  /** Lines that are let through. Blank lines only keep the connection alive and are dropped. */
   deliver(bytes: Uint8Array): void {
     for (const byte of bytes) {
       if (byte === 10 && this.#previous !== 10) this.#delivered += 1
@@ -156,7 +156,7 @@ export class LogGate {
   }
 }
 
-/** A body that comes piece by piece; one that breaks off says so in our words. */
+/** A streamed body. When it breaks off, it fails with one of our errors. */
 function guarded(response: Response, gate: LogGate | undefined): Response {
   if (!response.body) return response
   const reader = response.body.getReader()
@@ -205,7 +205,7 @@ async function wholeJson(response: Response, type: string): Promise<Response> {
   return withBody(response, text)
 }
 
-/** The SDK looks at the address of an answer, which one that is made anew does not have. */
+/** The SDK reads the URL of a response, which a constructed Response does not have. */
 function withBody(response: Response, body: string | ReadableStream<Uint8Array>): Response {
   const { status, statusText, headers, url } = response
   return Object.defineProperty(new Response(body, { status, statusText, headers }), 'url', { value: url })

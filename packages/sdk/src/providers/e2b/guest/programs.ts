@@ -37,7 +37,7 @@ _sk_say "started $$"
 exec "$@"
 `
 
-/** SIGNAL MARK: everything that carries the mark. Says whether there was somebody. */
+/** SIGNAL MARK: signals everything that carries the mark. Prints whether there was any process. */
 export const hunt = script`
 ${hunting}
 hunt "$1" "$2"

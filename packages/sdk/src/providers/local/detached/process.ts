@@ -120,13 +120,13 @@ export class DetachedProcess implements ProcessDriver {
     return { running: await isAlive(this.record.supervisor) }
   }
 
-  /** Ends the supervisor, once it has written down how the program ended. It would wait for those who still read. */
+  /** Ends the supervisor after it has written the result. Otherwise it would wait for its readers. */
   async dismiss(): Promise<void> {
     const { supervisor, socketPath } = this.record
     while (!(await this.#result()) && (await isAlive(supervisor)))
       await new Promise((resolve) => setTimeout(resolve, 5))
     if (await isAlive(supervisor)) process.kill(supervisor.pid, 'SIGKILL')
-    // One that was killed has left its socket.
+    // A killed supervisor leaves its socket behind.
     await rm(socketPath, { force: true })
   }
 

@@ -1,5 +1,5 @@
 /**
- * The parent of one detached program: a process of its own that outlives whoever started it.
+ * The parent of one detached program: a separate process that outlives its starter.
  *
  *     you ──(start)──► supervisor ──► program
  *                          ▲
@@ -7,7 +7,7 @@
  *
  * It gets its task on stdin (so that no secret is in argv), answers with one line on stdout, and from then on
  * serves `supervisor-link.ts` on a socket. When the program has ended it writes `result.json` and the kept output
- * to the program's folder, lets those who still read finish, and ends.
+ * to the program's folder, serves its remaining readers, and exits.
  */
 import { rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -149,7 +149,7 @@ async function answer(message: unknown): Promise<void> {
   await new Promise<void>((resolve) => process.stdout.write(`${JSON.stringify(message)}\n`, () => resolve()))
 }
 
-// Whoever started us may be gone; that is what we are for.
+// The starter may be gone; the supervisor exists to outlive it.
 process.on('SIGHUP', () => {})
 process.on('SIGPIPE', () => {})
 process.stdout.on('error', () => {})

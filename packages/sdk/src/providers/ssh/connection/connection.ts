@@ -45,7 +45,7 @@ export class SshConnection {
           reject(check.refusal ?? connectError(settings, error))
         })
         closed.then((cause) => reject(check.refusal ?? connectError(settings, cause ?? {})))
-        // An address that swallows packets never gets as far as the handshake, whose clock is ssh2's.
+        // An address that drops packets never reaches the handshake, which has ssh2's own timeout.
         const late = setTimeout(
           () => reject(connectError(settings, { level: 'client-timeout' })),
           connectTimeoutMs,

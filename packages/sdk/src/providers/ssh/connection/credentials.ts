@@ -67,12 +67,12 @@ function checkKey(ssh2: Ssh2, key: Buffer, passphrase: string | undefined, file 
   })
 }
 
-/** The key of a host that nobody had confirmed, once it was accepted: it is not to change while the provider lives. */
+/** The key of an unknown host, after it was accepted: it must not change while the provider is in use. */
 export interface PinnedKey {
   key?: Buffer
 }
 
-/** Decides whether a host is the one that it should be. */
+/** Decides whether a host has the expected key. */
 export class HostCheck {
   readonly #settings: SshSettings
   readonly #pinned: PinnedKey
@@ -138,11 +138,11 @@ export class HostCheck {
         : verdict === 'revoked'
           ? [
               `REFUSED: the key ${shown} of ${nameOf(this.#settings)} is revoked.`,
-              'Somebody may be in the host’s place.',
+              'Another machine may impersonate the host.',
             ]
           : [
               `REFUSED: THE KEY OF ${nameOf(this.#settings)} HAS CHANGED. It now shows ${shown}.${more && ` ${more}`}`,
-              `Somebody may be in the host’s place. If it was installed anew, and its administrator confirms the fingerprint: \`ssh-keygen -R '${port === 22 ? host : `[${host}]:${port}`}'\`, then add the new key.`,
+              `Another machine may impersonate the host. If it was reinstalled and its administrator confirms the fingerprint: \`ssh-keygen -R '${port === 22 ? host : `[${host}]:${port}`}'\`, then add the new key.`,
             ]
     return new SandboxError('forbidden', message, {
       provider: 'ssh',

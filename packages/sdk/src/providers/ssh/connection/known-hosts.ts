@@ -51,7 +51,7 @@ export function keyType(key: Buffer): string {
   return key.subarray(4, 4 + Math.min(length, 64)).toString('latin1')
 }
 
-/** Whether a key is one that the caller named: by fingerprint, or by the key itself with or without its type. */
+/** Whether the caller named this key: by fingerprint, or by the key itself with or without its type. */
 export function isNamed(names: readonly string[], key: Buffer): boolean {
   const encoded = key.toString('base64')
   return names.some(
@@ -59,7 +59,7 @@ export function isNamed(names: readonly string[], key: Buffer): boolean {
   )
 }
 
-/** Keys of the types that we know come first: a host that has several then shows the one that can be compared. */
+/** Asks for the known key types first, so that a host with several keys shows one that can be compared. */
 export function preferredAlgorithms(lines: readonly KnownHost[]): HostKeyAlgorithm[] | undefined {
   const types = new Set(lines.filter(({ revoked }) => !revoked).map(({ type }) => type))
   if (types.size === 0) return undefined

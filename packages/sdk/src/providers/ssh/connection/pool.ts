@@ -66,7 +66,7 @@ export class SshPool {
     }
   }
 
-  /** Throws where the host forwards nothing to that port. Nobody is disturbed who listens there, unless the host allows some ports only. */
+  /** Throws when the host does not forward to that port. Does not connect to it, unless the host allows only some ports. */
   async checkForward(port: number): Promise<void> {
     for (const asked of [0, port]) {
       try {

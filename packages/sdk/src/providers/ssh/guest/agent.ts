@@ -112,7 +112,7 @@ export class Agent {
       const bin = `${root.startsWith('/') ? root : `${home}/${root}`}/bin`
       const file = `${bin}/${agentName}`
       const there = await sftp.stat(file).catch(() => undefined)
-      // Named by its content and renamed into place, so one that is there is whole.
+      // The name is the hash of the content and the file is renamed into place, so an existing file is complete.
       if (there?.size === Buffer.byteLength(agentScript)) return file
       const draft = `${file}.${randomId(8)}`
       try {
@@ -291,7 +291,7 @@ export class AgentStream {
     for (;;) {
       const end = this.#buffer.indexOf(10)
       if (end !== -1) return this.#take(end + 1).subarray(0, end)
-      // A line that long is none of ours; where we are looking for the beginning it is thrown away.
+      // No line of ours is that long. Before the nonce it is output of the login shell: discard it.
       if (this.#buffer.length > limit) {
         if (this.#begun) throw agentError(undefined, { what: 'a line without an end' })
         this.#buffer = this.#buffer.subarray(-64)

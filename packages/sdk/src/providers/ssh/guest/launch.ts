@@ -70,7 +70,7 @@ cd -- ${folder} 2>/dev/null || __fail 75
 case "$(pwd -P)/" in ${quoteArg(workdir)}/*) ;; *) __fail 78 ;; esac`
 }
 
-/** Looked for before it is started: a shell that cannot start a program ends as one that returns 127. */
+/** Checks that the program exists before it is started: a shell reports a missing program as exit code 127. */
 function lookUp(cmd: string, missing = 76): string {
   const name = quoteArg(runnable(cmd))
   if (cmd.includes('/'))
@@ -86,7 +86,7 @@ unset IFS; set +f
 [ "$__o" = 0 ] || __fail "$__o"`
 }
 
-/** One that begins with a dash would be taken for an option. */
+/** A path that starts with a dash would be parsed as an option. */
 function runnable(cmd: string): string {
   return cmd.startsWith('-') && cmd.includes('/') ? `./${cmd}` : cmd
 }

@@ -2,10 +2,10 @@ import { Duplex } from 'node:stream'
 import { SandboxError } from '../../../errors.ts'
 import type { AgentStream } from '../guest/agent.ts'
 
-/** Sessions are few: one on which nothing is asked for that long is given back, and opened again when something is. */
+/** SSH sessions are scarce: an idle one is closed after this time, and reopened on use. */
 const IDLE_MS = 60_000
 
-/** What is left of an answer as plain bytes both ways. Reads only what is asked for, so that a slow reader slows the host. */
+/** A response of the agent as a byte stream in both directions. It reads on demand, so a slow reader slows the host. */
 export class Bridge extends Duplex {
   readonly #stream: AgentStream
   readonly #idleMs: number
@@ -17,7 +17,7 @@ export class Bridge extends Duplex {
     this.#idleMs = idleMs
   }
 
-  /** As sockets do it: whether it keeps this process alive. */
+  /** Like a socket: whether it keeps this process alive. */
   ref(): void {
     clearTimeout(this.#ending)
     this.#stream.idle(false)
@@ -34,7 +34,7 @@ export class Bridge extends Duplex {
       async (chunk) => {
         if (chunk) return void this.push(chunk)
         const problem = await this.#stream.problem()
-        // The other side has ended it; or it was the connection, and that is why.
+        // The runner ended the stream, or the connection was lost.
         if (SandboxError.is(problem, 'connection_lost')) this.destroy(problem)
         else this.push(null)
       },

@@ -14,7 +14,7 @@ import type { Launch } from '../guest/launch.ts'
 import { Bridge } from './bridge.ts'
 import { loadRunnerClient, type RunnerClient, type RunnerPrograms } from './runner-client.ts'
 
-/** Connections to the runners on a host, one for each sandbox that is in use. They know nothing that the runners do not know too. */
+/** Connections to the runners on a host, one for each sandbox in use. They hold no state of their own. */
 export class RunnerLinks {
   readonly #agent: Agent
   readonly #links = new Map<string, Link>()
@@ -34,7 +34,7 @@ export class RunnerLinks {
     return link
   }
 
-  /** Of a sandbox, or all. What runs goes on. */
+  /** Closes the connection of a sandbox, or all. Programs continue. */
   async close(sandboxId = ''): Promise<void> {
     const links = [...this.#links].filter(([key]) => key.startsWith(sandboxId))
     await Promise.all(links.map(([, link]) => link.close()))
@@ -84,17 +84,17 @@ class Link {
   }
 }
 
-/** What the programs of a sandbox need to know of it. */
+/** What the programs of a sandbox need from it. */
 export interface ProgramsPlace {
-  /** Throws what is wrong with the sandbox, if anything is. */
+  /** Throws when the sandbox is not usable. */
   check(): Promise<void>
-  /** Where a program starts, a true path below the working directory; and its environment with its mark. */
+  /** The working directory (a real path) of a program, and its environment with its mark. */
   launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch
-  /** Throws `path_outside` where it leads out. */
+  /** Throws `path_outside` when the path leaves the working directory. */
   confine(cwd: string): Promise<void>
 }
 
-/** Programs of one incarnation by the runner on the host. */
+/** Programs of one incarnation, through the runner on the host. */
 export class SshPrograms {
   readonly #link: () => Link
   readonly #place: ProgramsPlace
@@ -166,11 +166,11 @@ export class SshPrograms {
   async #where(id: string, given: string | undefined, added: Readonly<Record<string, string>>) {
     const { cwd, env, mark } = this.#place.launch(id, given, added)
     if (given !== undefined) await this.#place.confine(cwd)
-    // What is left when a runner was killed is found by this.
+    // The mark finds leftover programs after a runner was killed.
     return { cwd, env: { PWD: cwd, ...env, SANDKASTEN_PROCESS: mark } }
   }
 
-  /** Of a connection that ended: the host's, or that of a sandbox that was stopped. */
+  /** Why a connection ended: the host's connection was lost, or the sandbox was stopped. */
   async #explain(error: unknown): Promise<unknown> {
     if (!SandboxError.is(error, 'connection_lost', 'unavailable')) return error
     if (SandboxError.is(error.cause, 'connection_lost')) return error.cause

@@ -261,14 +261,17 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
         binary.writeUInt16LE(binary.readUInt16LE(18) === 62 ? 183 : 62, 18)
         return binary
       })
-      await fallsBack({ runner: foreign }, /it is for \w+, and the host is/)
-      await fallsBack({ runner: changed('text', () => Buffer.from('#!/bin/sh\n')) }, /it is for no Linux/)
+      await fallsBack({ runner: foreign }, /the binary is for \w+, and the host is/)
+      await fallsBack(
+        { runner: changed('text', () => Buffer.from('#!/bin/sh\n')) },
+        /the binary is for another system/,
+      )
     })
 
     it('because it is damaged', async () => {
       await fallsBack(
         { runner: changed('half', (binary) => binary.subarray(0, 100)) },
-        /it does not run there/,
+        /the host cannot run it/,
       )
     })
 
@@ -287,7 +290,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
         return context.skip('mounting is root’s, and not everywhere')
       }
       try {
-        await fallsBack({ runner, root: path.join(folder, 'root') }, /it does not run there.*[Pp]ermission/)
+        await fallsBack({ runner, root: path.join(folder, 'root') }, /the host cannot run it.*[Pp]ermission/)
       } finally {
         execFileSync('umount', ['-l', folder])
       }

@@ -10,15 +10,15 @@ import type { Agent } from '../guest/agent.ts'
 import type { SshSettings } from '../options.ts'
 import { loadRunnerClient } from './runner-client.ts'
 
-/** Whether new sandboxes get our runner, and if not, why. */
+/** Whether new sandboxes use our runner, and if not, why. */
 export interface SshRunnerUse {
   readonly used: boolean
   readonly why?: string
 }
 
 /**
- * Our runner's binary on the host: put beside the agent once, under its hash, and tried. A host on which it does not run (another processor, a
- * folder without the right to execute) is no error: there the agent's script does everything, as where there is no binary.
+ * Our runner's binary on the host. It is uploaded once, named by its hash, and tested. If the host cannot execute it
+ * (another processor, a folder mounted `noexec`), the agent's script supervises programs instead.
  */
 export class SshRunner {
   readonly #agent: Agent
@@ -32,7 +32,7 @@ export class SshRunner {
     this.#settings = settings
   }
 
-  /** Its name's word for the agent; `-` for none. */
+  /** The hash in the binary's name, as the agent takes it; `-` without a runner. */
   async word(): Promise<string> {
     return (await this.#prepare()).word
   }
@@ -42,14 +42,15 @@ export class SshRunner {
     return word === '-' ? { used: false, why } : { used: true }
   }
 
-  /** It was to be used, and the host could not: said once, and not tried again. */
+  /** The host cannot execute the runner: warn once, and do not try again. */
   failed(why: string): Ready {
     const ready = { word: '-', why }
     this.#ready = Promise.resolve(ready)
     process.emitWarning(`The runner is not used on ${nameOf(this.#settings)}: ${why}.`, {
       type: 'SandkastenWarning',
       code: 'SANDKASTEN_SSH_RUNNER',
-      detail: 'A shell script does its work there. Pass { runner: false } to SshProvider when you know this.',
+      detail:
+        'A shell script supervises programs instead. Pass { runner: false } to SshProvider to hide this warning.',
     })
     return ready
   }
@@ -65,13 +66,13 @@ export class SshRunner {
   async #install(): Promise<Ready> {
     const { root, machine } = await this.#agent.facts()
     const file = binaryFor(this.#settings.runner, machine)
-    if (file === undefined) return { word: '-', why: 'there is no binary of it here' }
+    if (file === undefined) return { word: '-', why: 'there is no binary of it on this machine' }
     const missing = await loadRunnerClient().then(
       () => undefined,
       (error: unknown) => error,
     )
     if (missing) {
-      // A binary that was only found, not asked for, is no reason to fail.
+      // Fail only if the caller named a binary.
       if (this.#settings.runner === undefined && SandboxError.is(missing, 'sdk_missing'))
         return { word: '-', why: missing.message }
       throw missing
@@ -84,17 +85,20 @@ export class SshRunner {
       })
     })
     const made = machineOf(binary)
-    if (made !== machine) return this.failed(`it is for ${made ?? 'no Linux'}, and the host is ${machine}`)
+    if (made !== machine)
+      return this.failed(`the binary is for ${made ?? 'another system'}, and the host is ${machine}`)
     const word = createHash('sha256').update(binary).digest('hex').slice(0, 16)
     await this.#upload(`${root}/bin/runner-${word}`, binary)
     const said = await this.#agent.call('try', [word], {})
-    return /^ok$/m.test(said) ? { word } : this.failed(`it does not run there (${said.trim().slice(0, 200)})`)
+    return /^ok$/m.test(said)
+      ? { word }
+      : this.failed(`the host cannot run it (${said.trim().slice(0, 200)})`)
   }
 
   async #upload(file: string, binary: Buffer): Promise<void> {
     await this.#pool.withSftp(async (raw) => {
       const sftp = sftpCalls(raw)
-      // Named by its content and renamed into place, so one that is there is whole.
+      // The name is the hash of the content and the file is renamed into place, so an existing file is complete.
       if ((await sftp.stat(file).catch(() => undefined))?.size === binary.length) return
       const draft = `${file}.${randomId(8)}`
       const handle = await sftp.open(draft, openFlags.write | openFlags.create | openFlags.exclusive, 0o700)
@@ -129,7 +133,7 @@ function binaryFor(named: string | false | undefined, machine: string): string |
   }
 }
 
-/** ELF's number of a processor: its name by uname, and by Node. */
+/** ELF machine numbers, with the processor's names in uname and in Node. */
 const machines: Readonly<Record<number, [string, string]>> = {
   62: ['x86_64', 'x64'],
   183: ['aarch64', 'arm64'],
