@@ -77,8 +77,9 @@ function svg(lines: readonly Line[], totalMs: number): string {
 <style>
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c9d1d9;white-space:pre}
 .c{fill:#fff;font-weight:600}.p{fill:#3fb950}
+@media (prefers-reduced-motion:no-preference){
 ${frames.join('\n')}
-@media (prefers-reduced-motion:reduce){text{animation:none!important}}
+}
 </style>
 <rect width="100%" height="100%" rx="8" fill="#0d1117"/>
 <circle cx="20" cy="18" r="6" fill="#ff5f56"/><circle cx="40" cy="18" r="6" fill="#ffbd2e"/><circle cx="60" cy="18" r="6" fill="#27c93f"/>
