@@ -13,12 +13,8 @@ const nodes = [
   JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).devDependencies.node as string,
 ]
 
-/** READMEs whose snippet is run, and whether it starts isolated sandboxes. */
-const readmes = [
-  { package: 'sdk', isolated: false },
-  { package: 'engine', isolated: true },
-  { package: 'daemon', isolated: true },
-]
+/** Packages whose README has a snippet. Those of the engine and the daemon start isolated sandboxes. */
+const readmes = ['sdk', 'engine', 'daemon']
 
 /** Installs the tarballs into an empty project, as a user would, and runs the READMEs' snippets and the command there. */
 export async function tryPackages(tarballs: readonly Tarball[]): Promise<number> {
@@ -55,6 +51,7 @@ function project(tarballs: readonly Tarball[], node: string) {
     type: 'module',
     dependencies: { ...files(false), node },
     optionalDependencies: files(true),
+    allowScripts: { node: true },
   }
 }
 
@@ -63,19 +60,17 @@ type Run = (command: readonly string[]) => Promise<string>
 async function runAsAccount(folder: string, node: string): Promise<void> {
   await using account = await temporaryAccount({ checkout: folder, range: true })
   const at = path.join(account.home, '../checkout')
-  // The project belongs to root; the account works in a folder of its own.
-  const env = { PATH: `${at}/node_modules/.bin:/usr/sbin:/usr/bin:/sbin:/bin`, SANDKASTEN_HOME: account.home }
+  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', SANDKASTEN_HOME: account.home }
+  // The project belongs to root, so the account works in its home.
+  const inHome = ['sh', '-c', 'cd "$HOME" && exec "$@"', 'sh']
   await runAll(folder, `Node ${node}, ordinary account`, (command) =>
-    account.run(
-      command.map((word) => word.replace(folder, at)),
-      env,
-    ),
+    account.run([...inHome, ...command.map((word) => word.replace(folder, at))], env),
   )
 }
 
 async function runAll(folder: string, where: string, execute: Run): Promise<void> {
   const node = path.join(folder, 'node_modules/.bin/node')
-  for (const { package: name } of readmes) {
+  for (const name of readmes) {
     const { code, prints } = snippetOf(name)
     const file = path.join(folder, `${name}.ts`)
     writeFileSync(file, code)

@@ -192,6 +192,7 @@ describe('the packed daemon, engine and command', () => {
         private: true,
         type: 'module',
         dependencies: { ...Object.fromEntries(ours), node: '22.18.0' },
+        allowScripts: { node: true },
       }),
     )
     await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder })

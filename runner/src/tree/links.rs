@@ -73,7 +73,9 @@ impl Links {
         check(unsafe { libc::linkat(to, name.as_ptr(), folder.as_raw_fd(), mark.as_ptr(), 0) })?;
         let known = Known {
             name: mark,
-            left: stat.st_nlink - 1,
+            // libc has 32 bits for it on arm64.
+            #[allow(clippy::useless_conversion)]
+            left: u64::from(stat.st_nlink) - 1,
         };
         self.known.insert((stat.st_dev, stat.st_ino), known);
         Ok(())
