@@ -6,7 +6,6 @@ export class Cleanup {
     this.#steps.push({ name, undo })
   }
 
-  /** Tries every step. Returns the errors. */
   async run(): Promise<string[]> {
     const problems: string[] = []
     for (let step = this.#steps.pop(); step; step = this.#steps.pop()) {

@@ -72,7 +72,6 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
   judge(report, quick)
 }
 
-/** Absolute targets, in the unit of the line. */
 const LIMITS = {
   'daemon.pooled': 5,
   'daemon.cold.over-engine': 3,

@@ -2,7 +2,6 @@ import { Agent, request } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
-/** The Engine API over a Unix socket, with keep-alive connections. */
 export class DockerApi {
   readonly #agent = new Agent({ keepAlive: true })
   readonly #socketPath: string

@@ -1,4 +1,3 @@
-/** Files through Docker's archive calls, which use tar. */
 import { basename, dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import type { DockerApi } from './docker-api.ts'

@@ -112,7 +112,6 @@ async function openSubjects(
   }
 }
 
-/** Absolute targets, in the unit of the line. */
 const LIMITS = {
   'engine.idle.memory': 4096,
   'engine.burst100.wall': 2000,

@@ -12,7 +12,6 @@ export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
 export interface Ours extends Subject {
   readonly place: Workplace
-  /** A small root file system, for subjects that need an image. */
   readonly rootfs: string
   create(options?: { image?: string; snapshotId?: string }): Promise<Sandbox>
   deleteSnapshot(snapshotId: string): Promise<unknown>

@@ -38,7 +38,6 @@ export function parseVolume(text: string, before: readonly MountOption[]): Mount
   return mounts
 }
 
-/** `path` or `path:destination`. */
 export function parseOut(text: string, before: readonly OutOption[]): OutOption[] {
   const [from, to = '.', ...rest] = splitAtColons(text)
   if (!from || !to || rest.length > 0)

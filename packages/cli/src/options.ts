@@ -40,13 +40,11 @@ export function parseNumber(text: string): number {
   throw new InvalidArgumentError('Use a number.')
 }
 
-/** Parses octal digits such as `755` or `0644`. */
 export function parseMode(text: string): string {
   if (/^0?[0-7]{3,4}$/.test(text)) return text.slice(-4)
   throw new InvalidArgumentError('Use octal digits, such as 755.')
 }
 
-/** Parses a repeatable `key=value`. */
 export function parseLabel(text: string, before: Record<string, string> = {}): Record<string, string> {
   const equals = text.indexOf('=')
   if (equals < 1) throw new InvalidArgumentError('Use key=value.')

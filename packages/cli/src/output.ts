@@ -1,6 +1,5 @@
 import { constants } from 'node:os'
 
-/** The exit code that shells report after SIGPIPE. */
 export const brokenPipeCode = 128 + constants.signals.SIGPIPE
 
 let survives = false

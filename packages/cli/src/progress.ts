@@ -36,7 +36,6 @@ export class Progress {
   }
 }
 
-/** The constant part of the progress text. */
 function stepOf(event: ImageProgress): string {
   if (event.phase === 'build') return `building: ${event.step}`
   return event.phase === 'fetch'

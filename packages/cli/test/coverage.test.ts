@@ -44,7 +44,6 @@ function allOf(operation: Operation): string[] {
 
 const everything = Object.values(document.paths).flatMap((methods) => Object.values(methods).flatMap(allOf))
 
-/** What the command line does not send, and why. */
 const leftOut: Record<string, string> = {
   openapi: 'a document for programs',
   healthz: 'status uses readyz, which reports more',

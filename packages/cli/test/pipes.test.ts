@@ -35,7 +35,6 @@ const quiet = { code: 141, signal: null, stderr: '' }
 describe('a closed reader', () => {
   let at: Awaited<ReturnType<typeof testDaemon>>
   let env: Record<string, string>
-  /** For each command that prints: its arguments. */
   let printing: Record<string, string[]>
   beforeAll(async () => {
     at = await testDaemon()

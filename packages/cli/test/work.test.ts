@@ -167,7 +167,6 @@ describe('sandkasten ports and snapshot', () => {
   })
 })
 
-/** The command on a real terminal: its output so far, and a way to wait for it. */
 async function atTerminal(args: string[], size: { cols: number; rows: number }) {
   const provider = new LocalProvider({ root: path.join(home, 'outer'), acceptNoIsolation: true })
   const sandbox = await provider.create({})

@@ -1,4 +1,3 @@
-/** The command as users and CI jobs see it. */
 import { describe, expect, test } from 'vitest'
 import { project, SHELL, sandbox } from '../test/project.ts'
 import { run } from './cli.ts'

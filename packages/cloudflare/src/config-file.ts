@@ -1,4 +1,3 @@
-/** Finds and reads the wrangler config and the record beside it. */
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Document, parseDocument, whereIn } from './apply/document.ts'
@@ -56,7 +55,6 @@ export function missingConfig(file: string): Problem {
   }
 }
 
-/** Reads both files. Invalid ones throw with their position. */
 export function readConfig(path: string, root: string): ConfigFile {
   const file = posixRelative(root, path)
   const text = readIfThere(path)

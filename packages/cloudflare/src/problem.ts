@@ -18,7 +18,6 @@ export interface Problem {
   code: string
   message: string
   place?: Place
-  /** What to write or run to fix it. */
   fix?: string
 }
 
@@ -45,14 +44,12 @@ export function formatPlace(place: Place): string {
   return `${place.file}:${place.line}:${place.column ?? 1}`
 }
 
-/** The position of a character offset in a text. */
 export function placeAt(file: string, text: string, offset: number): Place {
   const before = text.slice(0, offset)
   const line = before.split('\n').length
   return { file, line, column: offset - before.lastIndexOf('\n') }
 }
 
-/** Throws if there is an error; otherwise returns the warnings and notes. */
 export function throwIfErrors(problems: Problem[]): Problem[] {
   const errors = problems.filter((problem) => problem.severity === 'error')
   if (errors.length > 0) throw new CloudflareSyncError(errors)

@@ -1,4 +1,3 @@
-/** `sync` writes, `check` only compares. */
 import { withLock } from './apply/lock.ts'
 import { ChangedMeanwhile } from './apply/write.ts'
 import { findConfig } from './config-file.ts'
@@ -24,7 +23,6 @@ export async function sync(options: SyncOptions = {}): Promise<SyncResult> {
   })
 }
 
-/** Returns what `sync` would do. */
 export async function check(options: SyncOptions = {}): Promise<SyncResult> {
   return resultOf(prepare(options), false)
 }

@@ -12,7 +12,6 @@ import { type Prepared, prepare, rootOf, type SyncOptions } from './prepare.ts'
 import { CloudflareSyncError, type Problem } from './problem.ts'
 
 export interface TypesOptions extends SyncOptions {
-  /** The declaration's path, relative to `root`. */
   out?: string
   dryRun?: boolean
 }

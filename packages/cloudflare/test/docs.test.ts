@@ -1,4 +1,3 @@
-/** Checks the document and the example against the code. */
 import { execFile } from 'node:child_process'
 import { cpSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'

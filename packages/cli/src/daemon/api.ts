@@ -11,9 +11,7 @@ export interface Connection {
 }
 
 export interface RequestOptions {
-  /** Sent as JSON. */
   body?: unknown
-  /** Sent unchanged. */
   bytes?: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>
   headers?: Record<string, string>
   signal?: AbortSignal
@@ -82,7 +80,6 @@ async function sessionPath(json: Connection['json'], idOrName: string): Promise<
   })
 }
 
-/** Finds a snapshot by id, or by a name that is unique. */
 export async function snapshotId(connection: Connection, idOrName: string): Promise<string> {
   const found = (
     await allPages<{ id: string; name: string | null }>(connection, '/v1/snapshots', 'snapshots')

@@ -4,7 +4,6 @@ import type { Daemon, DaemonConfig } from '@sandkasten/daemon'
 
 type Facts = Pick<Daemon, 'url' | 'previewUrl' | 'fronts' | 'firstKey' | 'isolation' | 'instanceId'>
 
-/** The start message for programs: one line of JSON. */
 export function startedAsJson(config: DaemonConfig, daemon: Facts): string {
   const { url, previewUrl, fronts, firstKey, isolation, instanceId } = daemon
   return JSON.stringify({

@@ -21,7 +21,6 @@ export interface CpOptions extends ConnectOptions {
 interface Copied {
   files: number
   bytes: number
-  /** Links and devices are not copied out of a sandbox. */
   skipped: string[]
 }
 

@@ -111,7 +111,6 @@ export async function makeLink(
   return done(await connection.request('POST', `${base}/symlink`, { body: { target, path } }), options, path)
 }
 
-/** Prints changes until Ctrl-C. */
 export async function watchFiles(
   id: string,
   path: string | undefined,

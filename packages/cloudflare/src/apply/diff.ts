@@ -2,7 +2,6 @@
 
 const CONTEXT = 3
 
-/** Empty if the texts are equal. */
 export function unifiedDiff(before: string, after: string, file: string): string {
   if (before === after) return ''
   const steps = lineSteps(lines(before), lines(after))

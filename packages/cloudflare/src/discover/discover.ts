@@ -15,7 +15,6 @@ import { findSandboxFiles, SUFFIX } from './walk.ts'
 
 export interface SandboxSource {
   path: string
-  /** The path for messages, relative to the project. */
   file: string
   /** `shell` for `shell.sandbox.ts`. */
   baseName: string
@@ -38,7 +37,6 @@ export interface Discovery {
 
 export interface DiscoverOptions {
   root: string
-  /** The folder of `*.sandbox.ts` files, relative to the project. */
   dir?: string
   /** The folder of the wrangler config: wrangler resolves Dockerfile paths from there. */
   configDir?: string

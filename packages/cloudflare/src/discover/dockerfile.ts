@@ -5,7 +5,6 @@
 import { readFileSync } from 'node:fs'
 
 export interface SandboxBase {
-  /** The tag, for example `0.8.11-python`. */
   tag: string
   line: number
 }

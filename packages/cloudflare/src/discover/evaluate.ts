@@ -70,7 +70,6 @@ export function unwrap(expression: Expression): Expression {
   }
 }
 
-/** The name of a member, or undefined if it is computed. */
 export function keyName(key: PropertyKey, computed: boolean): string | undefined {
   if (key.type === 'Literal') return String(key.value)
   if (key.type === 'Identifier' && !computed) return key.name

@@ -25,7 +25,6 @@ export interface ExportedName {
 
 export interface SourceModule {
   path: string
-  /** The path for messages, relative to the project. */
   file: string
   text: string
   program: Program
@@ -37,7 +36,6 @@ export interface SourceModule {
   defaults: { start: number; expression?: Expression | Class; name?: ExportedName }[]
 }
 
-/** Reads and indexes a file. A syntax error throws with its position. */
 export function readModule(path: string, root: string): SourceModule {
   const text = readFileSync(path, 'utf8')
   return indexModule(path, posixRelative(root, path), text)

@@ -75,7 +75,6 @@ export default class ShellSandbox extends Sandbox<Env> {
   ]
 }
 `)
-  // A migrated class is not reported again.
   expect(result.problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
   expect((await sync({ root })).problems.filter(({ code }) => code === 'old-pattern')).toEqual([])
   expect(result.written).toBe(true)

@@ -31,7 +31,6 @@ export interface MigrateOptions extends SyncOptions {
 export interface MigrateResult extends SyncResult {
   steps: string[]
   callSites: CallSite[]
-  /** The new file and its text; undefined if it already exists. */
   source: { file: string; text: string } | undefined
 }
 

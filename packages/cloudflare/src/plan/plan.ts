@@ -39,11 +39,8 @@ export interface PlanInput {
   /** `2026-01-31`, for configs whose migration tags are dates. */
   today: string
   envs?: EnvSelection
-  /** Take over hand-written entries of our classes. */
   adopt?: boolean
-  /** Classes to delete, with their objects and data, at the next deploy. */
   deleteClasses?: string[]
-  /** Explicit renames, for classes whose file was renamed too. */
   renames?: Rename[]
 }
 

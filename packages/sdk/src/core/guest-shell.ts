@@ -20,7 +20,6 @@ export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
 
 export interface ShellPlace {
   readonly provider: string
-  /** The folder in the sandbox for the state of shells. */
   readonly root?: string
 }
 

@@ -24,7 +24,6 @@ afterAll(() => {
 const grep = (dir: string, text: string) =>
   spawnSync('grep', ['-rFl', '--', text, dir], { encoding: 'utf8' }).stdout
 
-/** A sandbox that records every command line. */
 function recording(sandbox: RecipeSandbox): { sandbox: RecipeSandbox; argv: string[] } {
   const argv: string[] = []
   const runCommand = ((options: { cmd: string; args?: string[] }) => {

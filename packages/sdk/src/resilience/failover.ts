@@ -15,7 +15,6 @@ import type { FailoverAccount } from './failover-account.ts'
 import { Group } from './group.ts'
 import type { Leftover } from './leftovers.ts'
 
-/** A provider with any abilities. */
 export type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
   readonly capabilities: Capabilities
 }

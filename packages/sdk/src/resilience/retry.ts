@@ -59,11 +59,9 @@ export function checkedRetry(options: RetryOptions): CheckedRetry {
 }
 
 export interface Repetition extends CallOptions {
-  /** The name of the call, for `onRetry`. */
   readonly call?: string
   /** Only these codes. Default: all retryable codes. */
   readonly only?: readonly SandboxErrorCode[]
-  /** Called before each retry. */
   readonly may?: () => boolean
 }
 

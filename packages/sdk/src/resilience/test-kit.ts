@@ -8,7 +8,6 @@ export async function closeGroups(): Promise<void> {
   for (const group of groups.splice(0)) await group[Symbol.asyncDispose]()
 }
 
-/** A group of two memory providers with different names. */
 export function setUp(options: FailoverOptions = {}, first: MemoryProviderOptions = {}) {
   const clock = new ManualClock(1_000_000)
   const a = new MemoryProvider({ clock, seed: 'a', ...first })

@@ -11,7 +11,6 @@ export function backoffMs(failures: number, { baseMs, maxMs }: Backoff): number 
   return full / 2 + (Math.random() * full) / 2
 }
 
-/** The delay that the provider's error asks for, if any. */
 export function retryAfterMs(error: unknown): number | undefined {
   if (!SandboxError.is(error)) return undefined
   const ms = error.details.retryAfterMs

@@ -7,9 +7,7 @@ import { copyConfig } from './git-config.ts'
 import type { LocalRepo } from './scan.ts'
 import type { TarItem } from './tar.ts'
 
-/** A repository's history at the time of the upload. */
 export interface RepoState {
-  /** Whether the history was sent, or only the files. */
   sent: boolean
   /** The commit; undefined before the first commit. */
   head?: string

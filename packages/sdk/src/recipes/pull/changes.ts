@@ -9,9 +9,7 @@ import { type LocalState, localState } from './local-state.ts'
 export interface Changes {
   /** Changed only in the sandbox. */
   clean: PulledFile[]
-  /** Changed differently on both sides. */
   conflicts: Array<Conflict & PulledFile>
-  /** Changed equally on both sides. */
   same: PulledFile[]
   skipped: Skipped[]
 }

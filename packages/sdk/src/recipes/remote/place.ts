@@ -16,7 +16,6 @@ export interface Packed {
 
 export interface PlaceOptions extends CallOptions {
   tools: ReadonlySet<Tool>
-  /** Our temporary folder in the sandbox, on the same disk. */
   work: string
   totalBytes: number
   onProgress?: OnProgress | undefined
