@@ -46,7 +46,7 @@ export interface EngineProviderOptions {
   docker?: Partial<DockerIsolatorOptions>
   /** Told what works, but not as asked for. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
-  /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
+  /** For `auto`: if no isolator works, use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
 
@@ -210,7 +210,7 @@ function capabilitiesHere(): EngineCapabilities {
   return { ...engineCapabilities, pause: 'emulated' }
 }
 
-/** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */
+/** Checks what is visible without starting anything. `probe` checks the rest when a sandbox is first needed. */
 function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
   if (process.platform !== 'linux')
     return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
