@@ -1,7 +1,7 @@
 import {
+  decideIsolator,
   EngineProvider,
   type EngineProviderOptions,
-  engineDecision,
   type IoLimit,
   rootBelow,
 } from '@sandkasten/engine'
@@ -222,7 +222,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       login: defaults.login_shell,
     },
   }
-  const { isolator } = engineDecision(options)
+  const { isolator } = decideIsolator(options)
   return { ...options, isolator, root: rootBelow(config.engine_dir, { ...options, isolator }) }
 }
 

@@ -26,11 +26,10 @@ export { type RuntimeKind, runtimeKinds, versionOf } from './isolators/oci/launc
 export type { IoLimit } from './isolators/oci/limits/io-limit.ts'
 export type { OpenNetwork } from './isolators/open-network.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
+export { decideIsolator, type EngineDecision } from './provider/decision.ts'
 export {
-  type EngineDecision,
   EngineProvider,
   type EngineProviderOptions,
-  engineDecision,
   imageStore,
   rootBelow,
 } from './provider/engine-provider.ts'

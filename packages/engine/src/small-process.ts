@@ -21,7 +21,7 @@ export class SmallProcess {
   /** `first` is written before any request. The process writes its own defects to the file `log`. */
   constructor(program: string, args: readonly string[], options: { first?: string; log?: string } = {}) {
     const errors = options.log === undefined ? undefined : openSync(options.log, 'a', 0o600)
-    // In a session of its own: a Ctrl-C that is meant for us is not meant for it.
+    // In a session of its own, so that Ctrl-C in our terminal does not end it.
     this.#child = spawn(program, args, {
       stdio: ['pipe', 'pipe', errors ?? 'ignore'],
       detached: true,

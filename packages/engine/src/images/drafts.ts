@@ -61,7 +61,7 @@ export class Draft {
   }
 }
 
-/** Not by `recursive`, which says of a read-only disk that there is no such folder. */
+/** `recursive` would report a read-only disk as a missing folder. */
 async function makeFolder(folder: string): Promise<void> {
   // Another process may make the same one at the same time.
   const make = () =>
@@ -94,7 +94,7 @@ export async function layersOfDrafts(places: ImagePlaces): Promise<string[]> {
   return owners.flatMap((owner) => owner?.layers ?? [])
 }
 
-/** Of processes that are gone. */
+/** Removes drafts of processes that are gone. */
 export async function removeAbandoned(places: ImagePlaces): Promise<number> {
   let removed = 0
   for (const id of namesIn(places.drafts)) {

@@ -10,7 +10,7 @@ export interface ImageRecord {
   readonly version: 1
   /** `python:3.12`, `base:latest`, `name@sha256:…`, `oci:/path`. */
   readonly name: string
-  /** Of its manifest: `sha256:…`. What has another digest is another image. */
+  /** The digest of its manifest: `sha256:…`. An image with another digest is another image. */
   readonly digest: string
   /** The digest that was asked for, where one was; of a manifest, or of a list of these for several architectures. */
   readonly pinned?: string
@@ -27,7 +27,7 @@ export interface ImageRecord {
   readonly config: ImageConfig
 }
 
-/** What of an image's configuration a sandbox follows. Entrypoint and Cmd are not: PID 1 of a sandbox is the runner. */
+/** The part of an image's configuration that a sandbox follows. Entrypoint and Cmd are ignored: PID 1 is the runner. */
 export interface ImageConfig {
   readonly env: Readonly<Record<string, string>>
   readonly workdir: string

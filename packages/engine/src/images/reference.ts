@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
-/** Where an image comes from, as a user writes it. */
+/** The source of an image, as a user writes it. */
 export type Reference =
   | { readonly kind: 'registry'; readonly name: string; readonly host?: string; readonly digest?: string }
   | {

@@ -9,7 +9,7 @@ export interface Program {
   readonly args: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** What installs it. */
+  /** The command that installs it. */
   readonly install: string
   /** Each line that it says on its standard error. */
   readonly onLine?: (line: string) => void

@@ -21,11 +21,11 @@ import type { ImageRights } from './rights.ts'
 export interface ImageStoreOptions {
   /** The engine's root: images are in `images` below it. */
   readonly root: string
-  /** Where they are instead. */
+  /** Another folder for the images. */
   readonly imagesFolder?: string
   /** The runner's binary, which unpacks layers. */
   readonly runner: () => Promise<string>
-  /** Where this process may not give files to the ids of sandboxes. */
+  /** For a process that may not give files to the ids of sandboxes. */
   readonly rights?: ImageRights | undefined
   readonly limits?: Partial<UnpackLimits>
   /** Do not wait until a layer is on the disk. For tests: a power cut would leave half of it. */
@@ -80,7 +80,7 @@ export class ImageStore {
     return allImages(this.#places)
   }
 
-  /** By name, by digest (`name@sha256:…` of an image that came by its tag), or by where it came from. */
+  /** Finds an image by name, by digest (`name@sha256:…` of an image that came by its tag), or by its source. */
   find(text: string): ImageRecord | undefined {
     const { name } = parseReference(text)
     const [, digest] = name.split('@')
@@ -134,7 +134,7 @@ export class ImageStore {
     return this.#making((draft) => this.#pull(reference, draft, options))
   }
 
-  /** From a recipe: a name of ours (`base`, `python`, `node`), or a folder with a `recipe.json`. */
+  /** Builds an image from a recipe: a name (`base`, `python`, `node`) or a folder with a `recipe.json`. */
   async build(recipe: string, options: ImportOptions & BuildOptions = {}): Promise<ImageRecord> {
     const unpacking = await this.#unpacking({})
     return this.#making((draft) => buildImage(this.#places, draft, recipe, { ...options, ...unpacking }))

@@ -8,7 +8,7 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
-  /** Where it makes a folder for each sandbox that runs. */
+  /** Folders in which it makes a folder for each running sandbox. */
   readonly runFolders?: readonly string[]
   /** Does it work here, now? Looks, changes nothing that lasts. */
   probe(): Promise<ProbeResult>
@@ -24,11 +24,11 @@ export interface Isolator {
   close(): Promise<void>
   /** Releases resources of sandboxes whose folders below this one are gone because their process was killed. */
   sweep?(below: string): Promise<void>
-  /** Where a disk is a folder over read-only layers. */
+  /** Present if a disk is a folder over read-only layers. */
   readonly disks?: LayeredDisks
   /** How its sandboxes are weaker than they could be, in sentences for users. */
   weaker?(): Promise<readonly string[]>
-  /** Where images are not ours to keep: whether this one is here. */
+  /** Whether the isolator's daemon has this image. Absent if the engine's own store keeps images. */
   hasImage?(reference: string): Promise<boolean>
   /** Keeps the current disk of a sandbox, running or not, as an image `{ snapshot }` for new sandboxes. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
@@ -43,11 +43,11 @@ export interface Isolator {
 export interface LayeredDisks {
   /** The writable side of a stopped sandbox's disk. */
   upperOf(spec: IsolatorSpec): Upper
-  /** What lies below everything that sandboxes have written. */
+  /** The folders below all disks of sandboxes: the image. */
   lowerFoldersOf(spec: IsolatorSpec): readonly string[]
 }
 
-/** With the owners that the sandbox sees. Not there: nothing yet. */
+/** Files have the owners that the sandbox sees. The path does not exist before the first start. */
 export type Upper =
   | { readonly folder: string }
   /** A file with a file system in it, which has the folder `upper`. */
@@ -63,7 +63,7 @@ export type ProbeResult =
     }
   | { readonly ok: false; readonly reason: string; readonly fix: string }
 
-/** Where a sandbox is: enough to find it again. */
+/** Identifies a sandbox, also for a new process. */
 export interface SandboxPlace {
   readonly sandboxId: string
   /** The sandbox's own folder on the host, which the isolator fills. Its disk is kept there while it is stopped. */
@@ -76,7 +76,7 @@ export interface IsolatorSpec extends SandboxPlace {
    * Disks of other sandboxes as folders, uppermost first. They lie above the image and below this sandbox's own disk.
    */
   readonly layers?: readonly string[]
-  /** For every command, and readable by all of them. */
+  /** For every command; every command can read it. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
   /** Folders or files of the host. */
@@ -128,7 +128,7 @@ export interface Limits {
   readonly shmBytes: number
   /** Per process. */
   readonly openFiles: number
-  /** Of everything that the sandbox writes to its disk; without one it may fill the host's. */
+  /** Limits the sandbox's whole disk. Without it the sandbox may fill the host's disk. */
   readonly diskBytes?: number
 }
 
@@ -175,7 +175,7 @@ export interface IsolatedSandbox extends SandboxPlace {
 
 /** How a sandbox ended. A fact that was not observed is undefined. */
 export interface SandboxEnd {
-  /** Of the sandbox's first process. */
+  /** The exit code of the sandbox's first process. */
   readonly exitCode?: number
   readonly signal?: number
   /** The end was requested. */
@@ -197,7 +197,7 @@ export interface SandboxStats {
   readonly memoryLimitBytes?: number
   readonly pids?: number
   readonly cpuUsec?: number
-  /** Time that the processes wanted a processor and the limit said no. */
+  /** Time that processes were ready to run but over the CPU limit. */
   readonly throttledUsec?: number
   readonly oomKills?: number
   /** How often starting a process failed because of the limit. */

@@ -40,12 +40,12 @@ export const CLOSED_IPV4 = [
 /** Only these of IPv6 are open at all: global unicast addresses, and public IPv4 addresses behind a NAT64. */
 const OPEN_IPV6 = ['2000::/3', '64:ff9b::/96'] as const
 
-/** Of these: IETF protocols with Teredo, documentation, and 6to4, which contains IPv4 addresses. */
+/** Exceptions: IETF protocols with Teredo, documentation, and 6to4, which contains IPv4 addresses. */
 export const CLOSED_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'] as const
 
 const MAX_ALLOWED = 256
 
-/** In the order in which the first that matches decides. `resolvers` answer DNS and nothing else. */
+/** The first rule that matches decides. `resolvers` answer DNS and nothing else. */
 export function openRules({ allow = [] }: OpenNetwork, resolvers: readonly string[]): string[] {
   const named = checkedAllow(allow)
   const isAddress = (cidr: string) => cidr.endsWith(isIPv4(cidr.split('/')[0]!) ? '/32' : '/128')
@@ -87,7 +87,7 @@ export function checkedAllow(allow: readonly string[]): string[] {
   })
 }
 
-// Two lists: one that has ::ffff:0:0/96 matches every IPv4 address.
+// Two lists, because a list with ::ffff:0:0/96 matches every IPv4 address.
 const unroutable4 = new BlockList()
 unroutable4.addSubnet('127.0.0.0', 8)
 unroutable4.addSubnet('224.0.0.0', 4)

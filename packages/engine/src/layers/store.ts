@@ -119,7 +119,7 @@ export class LayerStore {
     else rmSync(draft, { recursive: true, force: true })
   }
 
-  /** What these take up together. Measured once for each: a layer does not change. */
+  /** The total size of these layers. Each is measured once, because a layer does not change. */
   async sizeOf(ids: readonly string[]): Promise<number> {
     let total = 0
     for (const id of ids) {
@@ -209,7 +209,7 @@ export class Draft {
     this.#release = release
   }
 
-  /** Where its content goes: not there yet. */
+  /** The path for its content, which does not exist yet. */
   get tree(): string {
     return this.#store.draftTreeOf(this.id)
   }

@@ -5,19 +5,19 @@ import type { Duplex } from 'node:stream'
 import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { localDriver } from '@sandkasten/sdk/local'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
-import { type HostImageOptions, hiddenInHost } from '../images/host/hidden.ts'
+import type { HostImageOptions } from '../images/host/hidden.ts'
 import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
-import { Daemon } from '../isolators/docker/daemon/daemon.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/isolator.ts'
 import type { Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import { OciIsolator, type OciIsolatorOptions } from '../isolators/oci/isolator.ts'
-import { findProgram, hasProgram } from '../isolators/oci/launch/find-program.ts'
+import { hasProgram } from '../isolators/oci/launch/find-program.ts'
 import { isolationOf } from '../isolators/oci/launch/runtime.ts'
 import { accountLayout } from '../isolators/oci/limits/account-cgroups.ts'
 import { imageRights, privilegesOf } from '../isolators/oci/privileges/privileges.ts'
-import { checkedAllow, type OpenNetwork } from '../isolators/open-network.ts'
+import type { OpenNetwork } from '../isolators/open-network.ts'
 import type { VolumeAdmin } from '../volumes/volumes.ts'
 import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { decideIsolator, type EngineDecision } from './decision.ts'
 import { DockerDisks } from './disks/docker-disks.ts'
 import { LayerDisks } from './disks/layer-disks.ts'
 import { EngineDriver } from './driver.ts'
@@ -46,14 +46,8 @@ export interface EngineProviderOptions {
   docker?: Partial<DockerIsolatorOptions>
   /** Told what works, but not as asked for. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
-  /** For `auto`, when nothing that isolates works: use `process` instead of failing. */
+  /** For `auto`: if no isolator works, use `process` instead of failing. */
   acceptNoIsolation?: boolean
-}
-
-/** Which isolator was chosen, and why the stronger ones were not. */
-export interface EngineDecision {
-  readonly isolator: 'oci' | 'docker' | 'process'
-  readonly reason: string
 }
 
 /** The whole contract over an isolator of this machine, embedded: no daemon. */
@@ -68,7 +62,8 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   readonly #folders: { handOver: EngineDriver['handOver'] }
 
   constructor(options: EngineProviderOptions = {}) {
-    const { decision, driver } = choose(options)
+    const decision = decideIsolator(options)
+    const driver: ProviderDriver<Capabilities> = driverOf(decision.isolator, options)
     // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
@@ -162,64 +157,18 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
   }
 }
 
-function choose(options: EngineProviderOptions): {
-  decision: EngineDecision
-  driver: ProviderDriver<Capabilities>
-} {
-  const { isolator = 'auto' } = options
-  checkedAllow(options.openNetwork?.allow ?? [])
-  hiddenInHost(options.hostImage ?? {})
+function driverOf(isolator: EngineDecision['isolator'], options: EngineProviderOptions) {
+  if (isolator === 'docker') return dockerDriver(options)
   const root = path.resolve(options.root ?? defaultRoot())
-  if (isolator === 'process') {
-    const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
-    return { decision: { isolator, reason: 'The options ask for it. It does not isolate.' }, driver }
-  }
-  if (isolator !== 'auto' && isolator !== 'oci' && isolator !== 'docker')
-    throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
-      hint: 'Use auto, oci, docker or process.',
-    })
-  if (isolator === 'docker')
-    return { decision: { isolator, reason: 'The options ask for it.' }, driver: dockerDriver(options) }
-  const missing = ociMissing(options.oci?.runtime)
-  if (!missing || isolator === 'oci') {
-    const driver = ociDriver(root, options)
-    const reason = isolator === 'oci' ? 'The options ask for it.' : 'This is Linux with an OCI runtime.'
-    return { decision: { isolator: 'oci', reason }, driver }
-  }
-  const daemon = new Daemon(options.docker)
-  if (daemon.seemsThere) {
-    const reason = `A daemon of Docker’s kind is on ${daemon.where}; oci would be stronger, but ${missing.reason}`
-    return { decision: { isolator: 'docker', reason }, driver: dockerDriver(options) }
-  }
-  if (!options.acceptNoIsolation) {
-    throw new SandboxError(
-      'unsupported',
-      `Nothing on this machine can isolate a sandbox: ${missing.reason}`,
-      {
-        hint: `${missing.fix} Or run without isolation, with the isolator “process”.`,
-      },
-    )
-  }
-  const driver = localDriver({ name: 'engine', root, acceptNoIsolation: true })
-  return { decision: { isolator: 'process', reason: `There is no isolation: ${missing.reason}` }, driver }
+  return isolator === 'oci'
+    ? ociDriver(root, options)
+    : localDriver({ name: 'engine', root, acceptNoIsolation: true })
 }
 
 /** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
 function capabilitiesHere(): EngineCapabilities {
   if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
   return { ...engineCapabilities, pause: 'emulated' }
-}
-
-/** What can be seen without starting anything; the rest is for `probe`, when a sandbox is first wanted. */
-function ociMissing(runtime = 'crun'): { reason: string; fix: string } | undefined {
-  if (process.platform !== 'linux')
-    return { reason: `this is ${process.platform}, not Linux.`, fix: 'Use a Linux machine.' }
-  try {
-    findProgram(runtime)
-    return undefined
-  } catch {
-    return { reason: `${runtime} is not installed.`, fix: `Run: apt-get install ${runtime}.` }
-  }
 }
 
 function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
@@ -314,17 +263,12 @@ function finder(images: ImageStore, { pull = false, onWarning }: EngineProviderO
   }
 }
 
-/** The isolator that these options lead to, and the reason. Starts nothing. */
-export function engineDecision(options: EngineProviderOptions): EngineDecision {
-  return choose(options).decision
-}
-
 /**
  * The root for these options below one common folder. Each isolator has a root of its own, so the daemon and the
  * command line find the same sandboxes and images.
  */
 export function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string {
-  const { isolator } = engineDecision({ ...options, root: folder })
+  const { isolator } = decideIsolator(options)
   return isolator === 'docker' ? path.join(folder, 'docker') : folder
 }
 

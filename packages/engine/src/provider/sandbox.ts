@@ -154,7 +154,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return this.#driver.destroy(this.sandboxId)
   }
 
-  /** A paused sandbox answers nothing, so that is said at once instead of after a time-out. */
+  /** A paused sandbox does not answer, so this fails at once instead of after a timeout. */
   async #check(options: { paused?: boolean } = {}): Promise<SandboxRecord> {
     const record = await this.#driver.check(this.sandboxId, this.#incarnation)
     if (options.paused || record.status !== 'paused') return record

@@ -34,7 +34,7 @@ export interface VolumeAdmin {
 export interface VolumeUsers {
   /** The sandboxes that name the volume. */
   usersOf(volume: string): Promise<string[]>
-  /** Whether that life of it goes on, or is just beginning. */
+  /** Whether that incarnation runs or is starting. */
   lives(claim: WriterClaim): Promise<boolean>
 }
 
@@ -146,7 +146,7 @@ export class Volumes implements VolumeAdmin {
     })
   }
 
-  /** What processes that were killed have left. */
+  /** Cleans up after killed processes. */
   async sweep(): Promise<void> {
     for (const name of namesIn(this.#folder)) {
       const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []

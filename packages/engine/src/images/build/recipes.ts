@@ -7,7 +7,7 @@ import { namesIn } from '../../read-files.ts'
 import { nearest } from '../nearest.ts'
 import { shown } from '../reference.ts'
 
-/** What an image is made of: packages of this machine's own distribution, and the settings of its sandboxes. */
+/** A recipe of an image: packages of this machine's own distribution, and the settings of its sandboxes. */
 export interface Recipe {
   readonly name: string
   readonly description: string
@@ -16,7 +16,7 @@ export interface Recipe {
   readonly workdir: string
 }
 
-/** Of ours. */
+/** The names of the recipes that come with Sandkasten. */
 export function recipeNames(): string[] {
   const folder = recipesFolder()
   return namesIn(folder)
@@ -24,7 +24,7 @@ export function recipeNames(): string[] {
     .sort()
 }
 
-/** By name, or by the path of a folder with a `recipe.json`. */
+/** Reads a recipe by name, or by the path of a folder with a `recipe.json`. */
 export function readRecipe(text: string, depth = 0): Recipe {
   const isPath = text.includes('/')
   const names = recipeNames()
@@ -54,7 +54,7 @@ export function readRecipe(text: string, depth = 0): Recipe {
   }
 }
 
-/** In a checkout at its root; the published package carries them. */
+/** At the root of a checkout; a published package carries the recipes. */
 function recipesFolder(): string {
   const place = import.meta.url.endsWith('.ts') ? '../../../../../images' : '../../../images'
   return fileURLToPath(new URL(place, import.meta.url))

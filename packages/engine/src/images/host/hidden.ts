@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
-/** What of this machine's `/usr` the image `host` does not show. */
+/** The parts of this machine's `/usr` that the image `host` hides. */
 export interface HostImageOptions {
   /** More folders and files to hide, such as `/usr/local/share/keys`. */
   readonly hide?: readonly string[]
@@ -17,7 +17,7 @@ export interface HiddenPath {
 
 /** Configuration that programs keep below their prefix, and with it their credentials. */
 const CONFIGURATION = ['etc', 'var', 'src']
-/** What people and installers leave in a prefix as if it were a home. */
+/** Files that users and installers leave in a prefix as in a home. */
 const CREDENTIALS = [
   '.aws',
   '.azure',

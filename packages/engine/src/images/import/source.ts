@@ -56,7 +56,10 @@ export function openLayout(folder: string, tag?: string): ImageSource {
   return { name, ...fromManifest(document, digest, blob) }
 }
 
-/** What `skopeo copy … dir:` leaves: the registry's own manifest, byte for byte, and blobs called by their digests. */
+/**
+ * Opens the output of `skopeo copy … dir:`: the registry's own manifest, byte for byte, and blobs named by their
+ * digests.
+ */
 export function openCopy(folder: string): ImageSource {
   const bytes = read(inside(folder, 'manifest.json'), 'manifest')
   const document = parseManifest(bytes)

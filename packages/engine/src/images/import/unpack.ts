@@ -18,7 +18,7 @@ export interface UnpackLimits {
   readonly maxBytes: number
 }
 
-/** What no honest image comes near; a hostile one is stopped there, before it has filled the disk or its inodes. */
+/** No honest image comes near these limits. They stop a hostile one before it fills the disk or its inodes. */
 export const unpackLimits: UnpackLimits = { maxEntries: 4_000_000, maxBytes: 256 * 1024 ** 3 }
 
 export interface Unpacking {
@@ -100,7 +100,7 @@ export async function unpackStream(
   )
   const answer = parseAnswer(await said.catch((error) => Promise.reject(translate(error, 'The runner'))))
   throwIfAborted(signal, 'Unpacking the image')
-  // A pipe that broke says only that the other side went first; why, it has said itself.
+  // A broken pipe only means that the other side ended first. Its own error has the reason.
   if (failed && !BROKEN_PIPE.includes(errnoOf(failed) ?? '')) throw unreadable(failed)
   if (typeof answer.error === 'string') throw refusal(answer.error, answer.errno)
   if (failed) throw unreadable(failed)
@@ -119,7 +119,7 @@ function seeing(look: (chunk: Buffer) => void): Transform {
 
 const BROKEN_PIPE = ['EPIPE', 'ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_DESTROYED']
 
-/** By the first bytes: media types are often wrong. */
+/** Decides by the first bytes, because media types are often wrong. */
 async function compressionOf(file: string): Promise<Transform | undefined> {
   await using handle = await open(file)
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(4), 0, 4, 0)

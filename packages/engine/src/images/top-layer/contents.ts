@@ -10,7 +10,7 @@ import { type LayerView, lookUp, readText } from './lookup.ts'
 const SANDBOX_ID = 1000
 const WORKDIR = '/workspace'
 const ROOT = { uid: 0, gid: 0 }
-/** Where something of the sandbox's own is mounted, or written at every start. */
+/** Paths where the sandbox has a mount or generated files of its own. */
 const TAKEN = /^\/(proc|dev|sys|run|tmp|etc)(\/|$)/
 
 /**
@@ -85,7 +85,7 @@ class Entries {
   }
 }
 
-/** Where links lead to, because the folder is made by its plain path. */
+/** Resolves links, because the folder is made by its plain path. */
 function workdirOf(layers: readonly LayerView[], wanted: string): string {
   const path = wanted.startsWith('/') && !wanted.includes('\0') ? posix.normalize(wanted) : '/'
   if (path === '/' || TAKEN.test(path)) return WORKDIR

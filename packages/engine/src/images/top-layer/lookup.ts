@@ -19,7 +19,7 @@ export interface LayerView {
 }
 
 export interface Found {
-  /** Where it really is, without links: `/usr/lib/x` for `/lib/x`. */
+  /** The real path, without links: `/usr/lib/x` for `/lib/x`. */
   readonly path: string
   /** Undefined when there is no such thing in the image. */
   readonly stats?: Stats

@@ -20,7 +20,7 @@ export interface ContainerInput {
   readonly binds: readonly { readonly source: string; readonly target: string }[]
   /** Paths of the image that are covered. */
   readonly hidden: readonly HiddenPath[]
-  /** What `seccomp=` takes: the profile itself, or for Podman the name of a file with it. */
+  /** The value of `seccomp=`: the profile itself, or for Podman the name of a file with it. */
   readonly seccomp: string
   readonly kind: 'docker' | 'podman'
   readonly userns?: string

@@ -36,9 +36,9 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly runner: string
   /** Kept: the name under which everything that we make is ours, and the image `host`. */
   readonly stateFolder: string
-  /** For sockets: short, and not kept over a reboot. */
+  /** For sockets. The path must be short, and need not survive a reboot. */
   readonly runFolder?: string
-  /** Pull an image that the daemon does not have. False unless said otherwise. */
+  /** Pull an image that the daemon does not have. Default false. */
   readonly pull?: boolean
   /**
    * Reach the runner over the daemon's API, not through a shared folder. Chosen automatically if the daemon does not
@@ -49,7 +49,7 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly network?: string
   /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
-  /** What sandboxes with the network open may reach. Closed where the daemon is on this machine and we are root. */
+  /** What sandboxes with the network `open` may reach. Enforced if the daemon is on this machine and we are root. */
   readonly openNetwork?: OpenNetwork
   /**
    * For Podman: `auto:size=65536` gives each sandbox its own ids, from the range of the user `containers` in
@@ -94,7 +94,7 @@ export class DockerIsolator implements Isolator {
     return probeDaemon(this.daemon, this.options.runner)
   }
 
-  /** What of the usual wall is missing with this daemon, in words. */
+  /** The restrictions that are missing with this daemon, in sentences for users. */
   async weaker(): Promise<readonly string[]> {
     const facts = await this.daemon.facts()
     return weaknesses(facts, { ...this.options, closesNetworks: !this.options.bridge && this.maySee(facts) })
@@ -158,7 +158,7 @@ export class DockerIsolator implements Isolator {
     try {
       rmdirSync(place.folder)
     } catch {
-      // Not there, or the engine keeps more in it than we do: it is the engine's to remove.
+      // Already gone, or the engine keeps files of its own there and removes it later.
     }
     return found !== undefined
   }
@@ -363,7 +363,7 @@ export class DockerIsolator implements Isolator {
         })
         if (!info || !isOurs(info.Config.Labels, this.own().owner, 'sandbox')) return undefined
         if (info.Config.Labels[LABEL.sandbox] !== place.sandboxId) return undefined
-        // By its id from now on: a name may be given to another.
+        // Use the id from now on, because a name can be reused.
         return { container: docker.getContainer(info.Id), info }
       },
       { sandboxId: place.sandboxId },

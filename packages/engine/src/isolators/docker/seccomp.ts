@@ -13,7 +13,7 @@ import { ENOSYS, EPERM, policyFor } from '../oci/seccomp/policy.ts'
  */
 export interface DockerProfile {
   readonly defaultAction: string
-  /** Of calls that we do not know. A daemon that does not know this field answers EPERM. */
+  /** The errno of unknown calls. A daemon that does not know this field uses EPERM. */
   readonly defaultErrnoRet: number
   readonly architectures: readonly string[]
   readonly syscalls: readonly Entry[]
@@ -71,7 +71,7 @@ function comparisons(check: Check): Comparison[] {
   return rangesWithout(check.notIn ?? []).map(({ mask, value }) => masked(arg, mask, value))
 }
 
-/** What breaks a rule, where that is short: one of the bits that must be zero, one of the values that must not be. */
+/** The arguments that break a rule, if they are few: one of the bits that must be zero, one of the forbidden values. */
 function violations({ cases }: Rule): Comparison[][] {
   const [only, ...more] = cases
   const [check, ...others] = only ?? []

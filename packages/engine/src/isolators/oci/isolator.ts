@@ -49,7 +49,7 @@ export interface OciIsolatorOptions {
   readonly hostImage?: HostImageOptions
   /** What sandboxes with the network `open` may reach. */
   readonly openNetwork?: OpenNetwork
-  /** For sockets: short, and not kept over a reboot. */
+  /** For sockets. The path must be short, and need not survive a reboot. */
   readonly runFolder?: string
   readonly imagesFolder?: string
   readonly ids?: Partial<IdRangeOptions>
@@ -80,7 +80,7 @@ export class OciIsolator implements Isolator {
   private readonly launcher: Launcher
   private readonly remover: DiskRemover
   readonly runFolders: readonly string[]
-  /** What only trying can tell has been tried. */
+  /** A probe that starts a sandbox has succeeded. */
   private works = false
   private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
@@ -214,7 +214,7 @@ export class OciIsolator implements Isolator {
     try {
       rmdirSync(places.folder)
     } catch {
-      // Not there, or the engine keeps more in it than we do: it is the engine's to remove.
+      // Already gone, or the engine keeps files of its own there and removes it later.
     }
     return existed
   }

@@ -38,7 +38,7 @@ export async function removeContainer(container: Container): Promise<void> {
     try {
       await container.remove({ force: true, v: true })
     } catch (cause) {
-      // In the middle of being removed by another: it goes on until it is not there.
+      // Another process is removing it: continue until it is gone.
       if (statusOf(cause) !== 404 && statusOf(cause) !== 409) throw cause
     }
     if ((await inspect(container)) === undefined) return
@@ -52,7 +52,7 @@ export function lives({ State }: ContainerInspectInfo): boolean {
   return State.Running || State.Paused
 }
 
-/** All of ours of a kind, running or not. */
+/** All our containers of a kind, running or not. */
 export function listOurs(docker: Docker, owner: string, use: Use): Promise<ContainerInfo[]> {
   return docker.listContainers({ all: true, filters: filterFor(owner, use) })
 }

@@ -11,7 +11,7 @@ export interface DaemonAddress {
   readonly host?: string
 }
 
-/** What one daemon is like, asked once. */
+/** Properties of a daemon, requested once. */
 export interface DaemonFacts {
   readonly kind: 'docker' | 'podman'
   readonly version: string
@@ -30,7 +30,7 @@ export interface DaemonFacts {
 
 /** A connection to a daemon. dockerode is loaded on first use: it is large, and most engines never use Docker. */
 export class Daemon {
-  /** In words, for errors. */
+  /** A description for errors. */
   readonly where: string
   private readonly address: DaemonAddress
   private client?: Promise<Docker>

@@ -23,7 +23,7 @@ export type Use = 'sandbox' | 'probe' | 'host-image' | 'snapshot'
 
 export type Labels = Readonly<Record<string, string>>
 
-/** Labels of a thing of ours. */
+/** The labels for a new object. */
 export function labelsFor(owner: string, use: Use, more: Labels = {}): Labels {
   return { [LABEL.owner]: owner, [LABEL.use]: use, ...more }
 }

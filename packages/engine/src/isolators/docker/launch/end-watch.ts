@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Daemon } from '../daemon/daemon.ts'
 import { LABEL } from '../daemon/labels.ts'
 
-/** What wants to know that a container may have ended; `told`: the daemon says that it has. */
+/** Called when a container may have ended. `told`: the daemon reported its end. */
 type Listener = (told: boolean) => void
 
 /** The stream of an answer that is still being written. */

@@ -96,7 +96,7 @@ export async function probeShared(
   }
 }
 
-/** What `seccomp=` is to say. */
+/** The value of `seccomp=`. */
 export async function seccompFor(
   facts: DaemonFacts,
   options: { seccompProfile?: string; stateFolder: string; shared: boolean },
@@ -125,7 +125,7 @@ export async function seccompFor(
   return file
 }
 
-/** Our own folder with at most one file of ours. */
+/** A folder of ours with at most one file. */
 function rmTree(folder: string): void {
   rmSync(join(folder, 'seen'), { force: true })
   rmdirSync(folder)

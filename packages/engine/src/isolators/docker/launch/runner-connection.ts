@@ -28,7 +28,7 @@ export interface RunnerConnection {
   remove(): void
 }
 
-/** Not in Node's list. The same on x86-64 and arm64. */
+/** Missing in Node's constants. The same on x86-64 and arm64. */
 const O_PATH = 0o10000000
 const MAX_SOCKET_PATH = 107
 

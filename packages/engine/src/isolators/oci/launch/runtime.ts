@@ -29,7 +29,7 @@ export function isolationOf(options: {
 
 const kindNamed = (name: string) => runtimeKinds.find((kind) => kind === basename(name))
 
-/** By a name in PATH or a path. What kind it is, its name says, or the caller, or it is asked for its version. */
+/** Finds a runtime by a name in PATH or a path. Its kind comes from the caller, its name or its version output. */
 export async function findRuntime(
   name: string,
   kind?: RuntimeKind,

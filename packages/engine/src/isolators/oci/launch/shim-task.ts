@@ -60,7 +60,7 @@ export interface TaskInput {
   readonly architecture: Architecture
   readonly maxOpenFiles: number
   readonly volatile: boolean
-  /** Where the disk has a limit: an empty one of that size (`limited-disk.ts`). */
+  /** For a disk with a limit: the path of an empty one of that size (`disk/limited-disk.ts`). */
   readonly diskTemplate?: string
   readonly readyTimeoutMs: number
 }

@@ -15,7 +15,7 @@ const GREETING_MS = 10_000
 
 /** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
 
-/** Resolves when the runner accepts connections. The shim goes on without us. */
+/** Resolves when the runner accepts connections. The shim outlives this process. */
 export async function startShim(launcher: Launcher, task: object, sandboxId: string): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
     new SandboxError('unavailable', `${NOT_STARTED}: ${message}`, {

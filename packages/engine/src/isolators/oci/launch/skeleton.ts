@@ -15,7 +15,7 @@ export interface SkeletonEntry {
   readonly owner: number
 }
 
-/** What every sandbox has of its own: its name, its resolver, and a folder to work in. */
+/** The generated files of every sandbox: its name, its resolver, and a working folder. */
 export function skeletonOf(spec: IsolatorSpec, more: readonly SkeletonEntry[] = []): SkeletonEntry[] {
   const files = {
     hostname: `${spec.hostname}\n`,

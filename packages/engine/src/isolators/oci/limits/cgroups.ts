@@ -18,7 +18,7 @@ export interface CgroupLayout {
   /** Controller to the folder of its hierarchy. */
   readonly v1: Readonly<Record<string, string>>
   readonly v2?: { readonly root: string; readonly controllers: readonly string[] }
-  /** Where sandboxes have a limit of I/O: the disk, as `major:minor`, and the limit (`io-limit.ts`). */
+  /** If I/O is limited: the disk, as `major:minor`, and the limit (`io-limit.ts`). */
   readonly io?: {
     readonly device: string
     readonly readBytesPerSecond?: number
@@ -74,7 +74,7 @@ export function usedControllers(layout: CgroupLayout): string[] {
   return wanted.filter((name) => layout.v2?.controllers.includes(name))
 }
 
-/** What crun must not see: it refuses to start where v1 and v2 are mounted side by side. */
+/** Paths to hide from crun: it refuses to start where v1 and v2 are mounted side by side. */
 export function hiddenFromRuntime(layout: CgroupLayout): string[] {
   return layout.v2 && layout.v1.memory !== undefined ? [layout.v2.root] : []
 }
@@ -271,10 +271,10 @@ export class SandboxGroups {
     return this.all().some((path) => existsSync(path))
   }
 
-  /** For a shim that was killed, and its sandbox with it. */
+  /** Kills the sandbox of a shim that was killed. */
   async clear(): Promise<void> {
     const { v1, v2 } = this.layout
-    // Where there is a v2 group, it kills all its processes at once, frozen ones too.
+    // A v2 group kills all its processes at once, frozen ones too.
     if (v2) writeOr(join(this.path(v2.root), 'cgroup.kill'), '1')
     for (let attempt = 0; this.exist(); attempt++) {
       if (!v2 && v1.freezer !== undefined) {

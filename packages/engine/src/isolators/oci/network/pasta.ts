@@ -51,7 +51,7 @@ function pastaArgv(program: string, namespace: string): string[] {
   ]
 }
 
-/** What pasta itself takes from the sandbox's limits: its buffers, and its one process. */
+/** pasta's own use of the sandbox's limits: its buffers, and its one process. */
 export const PASTA_MEMORY_BYTES = 36 * 1024 * 1024
 export const PASTA_PIDS = 1
 

@@ -128,7 +128,7 @@ const allow = [
   'rt_sigaction', 'rt_sigprocmask', 'rt_sigreturn', 'rt_sigpending', 'rt_sigtimedwait', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo',
   'rt_sigsuspend', 'sigaltstack', 'alarm', 'getitimer', 'setitimer', 'timer_create', 'timer_settime', 'timer_gettime',
   'timer_getoverrun', 'timer_delete',
-  // who and when
+  // users and clocks
   'getuid', 'geteuid', 'getgid', 'getegid', 'getresuid', 'getresgid', 'getgroups', 'setuid', 'setgid', 'setreuid', 'setregid',
   'setresuid', 'setresgid', 'setfsuid', 'setfsgid', 'setgroups', 'capget', 'capset', 'uname', 'sysinfo', 'times', 'time', 'gettimeofday',
   'clock_gettime', 'clock_getres', 'getrandom',
