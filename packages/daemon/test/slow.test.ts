@@ -4,7 +4,9 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** Clients who are slow on purpose, or do not read, or are many. Others are served meanwhile, and the slow are let go. */
+/**
+ * Clients who are slow on purpose, or do not read, or are many. Others are served meanwhile, and the slow are let go.
+ */
 let daemon: TestDaemon
 const sockets: Socket[] = []
 beforeAll(async () => {

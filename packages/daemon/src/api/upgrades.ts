@@ -29,7 +29,9 @@ export interface SocketCall {
   readonly signal: AbortSignal
 }
 
-/** A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`. */
+/**
+ * A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`.
+ */
 const keyProtocol = 'sandkasten.key.'
 
 export function handleUpgrades(server: Server, services: Services, routes: readonly SocketRoute[]): void {

@@ -90,7 +90,10 @@ function frontsOf(given: FileConfig['fronts']): DaemonConfig['fronts'] {
   )
 }
 
-/** The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the machine's. */
+/**
+ * The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the
+ * machine's.
+ */
 function engineFolder(data: string): string {
   return data === machineData ? machineData : path.join(data, 'engine')
 }

@@ -1,7 +1,9 @@
 /** Names that keys had in earlier versions. They are still accepted. */
 const formerNames: Readonly<Record<string, string>> = { mem_limit_mb: 'memory_mb' }
 
-/** The same values under the current names. A key that is given under both names is refused later, as an unknown key. */
+/**
+ * The same values under the current names. A key that is given under both names is refused later, as an unknown key.
+ */
 export function withCurrentNames<T>(given: T): T {
   if (Array.isArray(given)) return given.map(withCurrentNames) as T
   if (typeof given !== 'object' || given === null) return given

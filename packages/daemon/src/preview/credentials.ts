@@ -62,8 +62,8 @@ function cookiesOf(header: string | undefined): Array<{ name: string; value: str
 }
 
 /**
- * A browser also sends cookies with requests that a page of another sandbox causes. So cookies count only for requests of
- * the preview's own pages, and for links that the user follows.
+ * A browser also sends cookies with requests that a page of another sandbox causes. So cookies count only for requests
+ * of the preview's own pages, and for links that the user follows.
  */
 function ownPage({ headers, method }: IncomingMessage): boolean {
   const { origin, host } = headers

@@ -19,8 +19,9 @@ export interface Forwarding {
 }
 
 /**
- * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can still
- * get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete response.
+ * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can
+ * still get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete
+ * response.
  */
 export async function forward(
   request: IncomingMessage,

@@ -174,7 +174,9 @@ export class PreviewServer {
     return { target, brought, visit, passing, requestId }
   }
 
-  /** A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line. */
+  /**
+   * A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line.
+   */
   #entry(
     { method, headers }: IncomingMessage,
     target: Target,

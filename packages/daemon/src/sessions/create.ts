@@ -11,8 +11,8 @@ import { mark } from './status.ts'
 
 /**
  * Creates sessions. The row is written before any client learns of the session, and the sandbox carries the session's
- * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no client
- * learned of, and is undone.
+ * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no
+ * client learned of, and is undone.
  */
 export class Creator {
   readonly #context: Context

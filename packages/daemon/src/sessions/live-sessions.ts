@@ -6,8 +6,8 @@ import type { Sandbox } from './context.ts'
  * entry is removed when it is empty.
  *
  * `hold` and `locked` may interleave freely. Work holds the session; a change of state takes the lock. Work waits for
- * `settled` before it reads the state. A change checks `holds` after it got the lock. So a state never changes under work
- * that has read it.
+ * `settled` before it reads the state. A change checks `holds` after it got the lock. So a state never changes under
+ * work that has read it.
  */
 export class LiveSessions {
   readonly #entries = new Map<string, Entry>()

@@ -86,8 +86,8 @@ export class SessionService {
   }
 
   /**
-   * Finds a session of any project, without a caller. Only for requests that prove their access in another way, such as a
-   * signed URL; the proof must be checked before the session is used.
+   * Finds a session of any project, without a caller. Only for requests that prove their access in another way, such as
+   * a signed URL; the proof must be checked before the session is used.
    */
   lookup(id: string): Promise<Session | undefined> {
     return this.#context.store.sessions.get(id)

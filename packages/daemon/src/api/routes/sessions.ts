@@ -226,7 +226,9 @@ const ms = (seconds: number | undefined): number | undefined =>
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends. */
+/**
+ * The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends.
+ */
 function idempotencyKeyOf(inBody: string | undefined, header: string | string[] | undefined) {
   if (header === undefined || header === '') return inBody
   const key = schemas.idempotencyKey.safeParse(header)

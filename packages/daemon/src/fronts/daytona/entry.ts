@@ -14,7 +14,10 @@ export interface Call extends FrontCall {
   readonly events: EventSockets
 }
 
-/** Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is the answer. */
+/**
+ * Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is
+ * the answer.
+ */
 export class Entry {
   readonly #app: FastifyInstance
   readonly #place: FrontPlace

@@ -60,9 +60,9 @@ export class Access {
   }
 
   /**
-   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single address
-   * leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed searches are
-   * limited.
+   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single
+   * address leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed
+   * searches are limited.
    */
   async signature(
     request: FastifyRequest,

@@ -29,9 +29,9 @@ const doneKept = 200
 type Taken = () => Promise<Used & { release: () => void }>
 
 /**
- * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower reads
- * each command to its end and writes the result. So a repeated request finds the first command, in this process or in the
- * next one, and a client can resume after the last event that it received.
+ * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower
+ * reads each command to its end and writes the result. So a repeated request finds the first command, in this process
+ * or in the next one, and a client can resume after the last event that it received.
  */
 export class Commands {
   readonly #context: Context

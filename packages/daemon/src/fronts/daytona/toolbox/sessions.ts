@@ -232,8 +232,8 @@ export class ToolboxSessions {
 }
 
 /**
- * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. Closed with 1000
- * when the command has ended: its exit code is asked for next.
+ * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of.
+ * Closed with 1000 when the command has ended: its exit code is asked for next.
  */
 export async function streamLogs(
   socket: WebSocket,

@@ -36,8 +36,8 @@ export interface SessionFacts {
  *
  *     stdin ──► marker · eval 'command' · marker     stdout, stderr ──► markers tell the commands' output apart
  *
- * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a restart
- * it finds that out again by reading the output from the beginning.
+ * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a
+ * restart it finds that out again by reading the output from the beginning.
  */
 export class ShellSession {
   readonly #process: ProcessHandle

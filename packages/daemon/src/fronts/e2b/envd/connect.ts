@@ -17,8 +17,8 @@ import type { DataPlane, Entered } from './data-plane.ts'
  *
  *     [flags: 1][length: 4, big-endian][JSON]
  *
- * The last frame has flag 2 and tells how the stream ended. A stream that fails still has status 200; its last frame has
- * the error.
+ * The last frame has flag 2 and tells how the stream ended. A stream that fails still has status 200; its last frame
+ * has the error.
  */
 export type Message = Readonly<Record<string, unknown>>
 
