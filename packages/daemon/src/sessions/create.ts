@@ -42,17 +42,16 @@ export class Creator {
     const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
       check,
-      ...(idempotencyKey === undefined
-        ? {}
-        : {
-            idempotency: {
+      idempotency:
+        idempotencyKey === undefined
+          ? undefined
+          : {
               project_id: caller.projectId,
               key: idempotencyKey,
               fingerprint,
               session_id: row.id,
               created_at: row.created_at,
             },
-          }),
     })
     if (inserted.kind === 'name-taken') throw nameTaken(request.name)
     if (inserted.kind === 'repeat') {
