@@ -64,7 +64,7 @@ export class Metrics {
     histogram.count += 1
   }
 
-  /** Called before every reading: sets gauges. */
+  /** Registers a function that sets gauges before every scrape. */
   onRead(gauge: () => Promise<void> | void): void {
     this.#gauges.push(gauge)
   }

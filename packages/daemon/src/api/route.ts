@@ -33,7 +33,7 @@ export type Access = 'public' | Scope | 'operator'
 export interface Answer {
   readonly status?: number
   readonly description: string
-  /** JSON; or the types of what is not. */
+  /** The schema of a JSON response; `types` for any other. */
   readonly schema?: z.ZodType
   readonly types?: readonly string[]
 }
@@ -68,5 +68,5 @@ export function route<
   return spec as unknown as Route
 }
 
-/** The handler has answered by itself, or will. */
+/** A handler returns this when it has sent the response itself, or will. */
 export const answered = Symbol('answered')

@@ -12,7 +12,7 @@ import { type Caller, includes, type Scope } from '../keys/index.ts'
 
 /** A WebSocket route. Refusals are answered with a problem before the upgrade. */
 export interface SocketRoute {
-  /** For the audit log. */
+  /** The action in the audit log. */
   readonly id: string
   /** With a named group for each parameter; `id` is the session. */
   readonly path: RegExp

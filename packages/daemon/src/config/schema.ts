@@ -72,7 +72,6 @@ const front = z.strictObject({
     .describe('What clients call that address.'),
 })
 
-/** Vendors with a front. */
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
 
 export const fileSchema = z.strictObject({

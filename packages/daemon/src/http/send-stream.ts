@@ -41,7 +41,7 @@ class Answer {
     this.#length = length
   }
 
-  /** False: no more is wanted. */
+  /** Returns false when no more data is wanted. */
   send(piece: Uint8Array, done: () => void): boolean {
     this.#begin()
     const { raw } = this.#reply
@@ -105,7 +105,7 @@ function piecesOf(
   }
 }
 
-/** Or gone. */
+/** Resolves when the buffer is empty or the connection is closed. */
 function drained(raw: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const settle = () => {

@@ -21,7 +21,7 @@ export class Links {
     return `l1.${expiry}.${this.#signature(row, expiry).toString('base64url')}`
   }
 
-  /** When it ends, if it is one and holds. */
+  /** The link's expiry; undefined when the link is not valid. */
   verify(row: PortRow, token: string): number | undefined {
     const match = /^l1\.([0-9a-z]{1,9})\.([\w-]{43})$/.exec(token)
     if (!match) return undefined

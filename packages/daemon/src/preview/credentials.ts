@@ -9,7 +9,7 @@ export interface Brought {
   readonly tokens: readonly string[]
   /** Brought along by a browser, from a link that was followed before. */
   readonly cookies: readonly string[]
-  /** API keys, as headers that say so. */
+  /** API keys in headers. */
   readonly keys: readonly string[]
   readonly queryToken?: string
   /** Path and query without our credentials. */

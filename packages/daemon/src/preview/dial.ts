@@ -43,7 +43,7 @@ export async function dial(
   }
 }
 
-/** Why nothing came back, in our words. */
+/** Translates a failed connection to the sandbox. */
 export function dialError(cause: unknown, port: number): SandboxError {
   const { code = '' } = cause as NodeJS.ErrnoException
   if (code.startsWith('HPE_'))

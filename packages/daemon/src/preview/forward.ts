@@ -14,7 +14,7 @@ export interface Forwarding {
   readonly headers: readonly string[]
   /** How long a visitor may send nothing in the middle of a body. */
   readonly bodyIdleMs: number
-  /** Told for what the visitor sends. */
+  /** Called when the visitor sends data. */
   touch(): void
 }
 

@@ -67,7 +67,7 @@ export class PreviewServer {
     })
   }
 
-  /** Says where it listens. */
+  /** Returns the URL that it listens on. */
   async listen({ host, port }: { host: string; port: number }): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', (cause: NodeJS.ErrnoException) =>

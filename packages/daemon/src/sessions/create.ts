@@ -74,7 +74,7 @@ export class Creator {
     }
   }
 
-  /** Whether this process is making it right now. */
+  /** Whether this process is creating the session now. */
   isPending(id: string): boolean {
     return this.#pending.has(id)
   }
@@ -270,7 +270,6 @@ export interface Created {
   readonly notes: readonly string[]
 }
 
-/** What a create needs besides its plan. */
 interface Given {
   readonly caller: Caller
   readonly env: Readonly<Record<string, string>>

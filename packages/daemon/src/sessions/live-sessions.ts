@@ -29,7 +29,7 @@ export class LiveSessions {
     return this.#entries.get(id)?.holds ?? 0
   }
 
-  /** One at a time for each session. */
+  /** Runs `work` alone among all calls with this id. */
   async locked<T>(id: string, work: () => Promise<T>): Promise<T> {
     const entry = this.#entry(id)
     const before = entry.turn
@@ -87,7 +87,7 @@ export class LiveSessions {
     return entry?.touchedAt === undefined ? undefined : { at: entry.touchedAt, cwd: entry.cwd }
   }
 
-  /** Times of use move with the clock. */
+  /** Moves the recorded times after a jump of the clock. */
   shift(ms: number): void {
     for (const entry of this.#entries.values()) {
       if (entry.touchedAt === undefined) continue
@@ -128,7 +128,7 @@ export interface Open {
   readonly incarnation: number
   readonly sandbox: Sandbox
   readonly shells: Map<string, Promise<SandboxShell>>
-  /** Those that this process has opened. */
+  /** Terminals that this process has opened. */
   readonly terminals: Set<string>
 }
 

@@ -24,7 +24,7 @@ export interface CreateRequest {
   idempotencyKey?: string
 }
 
-/** The request, complete and allowed. */
+/** A create request with all defaults, checked against the limits. */
 export interface Plan {
   readonly image: string
   readonly cpu: number

@@ -7,7 +7,7 @@ export interface SnapshotSettings {
   readonly cpu: number
   readonly memoryMb: number
   readonly pids: number
-  /** 0: it had no limit. */
+  /** 0 means no limit. */
   readonly diskMb: number
   readonly network: 'none' | 'open'
   readonly envNames: readonly string[]

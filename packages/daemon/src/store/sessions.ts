@@ -20,7 +20,7 @@ export interface SessionFilter {
   name?: string
   labels?: Readonly<Record<string, string>>
   limit: number
-  /** The last one of the page before. */
+  /** The last row of the previous page. */
   after?: { createdAt: number; id: string }
 }
 

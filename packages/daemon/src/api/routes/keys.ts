@@ -141,7 +141,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
   ]
 }
 
-/** The caller's own; the operator may name any. */
+/** The caller's project. The operator may name any. */
 function projectOf(caller: Caller, named: string | undefined): string {
   if (named === undefined || named === caller.projectId || isOperator(caller))
     return named ?? caller.projectId

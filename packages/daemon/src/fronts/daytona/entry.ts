@@ -7,7 +7,6 @@ import type { EventSockets } from './event-sockets.ts'
 import { signedBy } from './signed-urls.ts'
 import { sandboxOf } from './views.ts'
 
-/** An authenticated request to this front. */
 export interface Call extends FrontCall {
   readonly place: FrontPlace
   /** The clients that listen for changes of sandboxes. */

@@ -40,7 +40,7 @@ export class Access {
     this.#unknown = unknown
   }
 
-  /** For the control plane. */
+  /** Authenticates a request to the control plane. */
   key(request: FastifyRequest): Promise<Caller> {
     const given = request.headers['x-api-key']
     const header =
@@ -94,7 +94,7 @@ export class Access {
     throw noAccess()
   }
 
-  /** What opens a sandbox's data plane for a key. */
+  /** The token that opens a sandbox's data plane for a key. */
   async tokenOf(sessionId: string, keyId: string): Promise<string> {
     return `${keyId}.${sessionId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
   }

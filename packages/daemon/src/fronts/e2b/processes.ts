@@ -231,7 +231,7 @@ const signals: Readonly<Record<string, 'SIGTERM' | 'SIGKILL'>> = {
   9: 'SIGKILL',
 }
 
-/** Linux gives out at most 4 194 304. */
+/** Above 4 194 304, the largest pid of Linux. */
 function newPid(): number {
   return randomInt(4_194_305, 2 ** 31)
 }

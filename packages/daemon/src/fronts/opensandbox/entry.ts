@@ -19,7 +19,7 @@ export interface Call extends FrontCall {
 }
 
 export interface RouteOptions {
-  /** The body is handed on as it comes. */
+  /** The handler gets the body as a stream. */
   streamed?: boolean
 }
 

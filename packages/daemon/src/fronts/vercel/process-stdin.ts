@@ -49,7 +49,7 @@ export class CommandInputs {
   }
 }
 
-/** What the SDK takes for a closed pipe. */
+/** The SDK treats this as a closed pipe. */
 export function unavailable(): SandboxError {
   return new SandboxError('invalid_argument', 'The command does not accept input, or its input is closed.', {
     details: { vercelCode: 'command_stdin_unavailable' },

@@ -125,7 +125,6 @@ export async function removeSnapshot(entry: Entry, caller: Caller, id: string): 
   return deleted
 }
 
-/** Removes expired snapshots of this daemon. */
 export async function removeExpired(entry: Entry): Promise<void> {
   const { keys, log, sessions } = entry.services
   for (const { id: projectId } of await keys.projects()) {

@@ -25,7 +25,7 @@ import type {
 
 const doneKept = 200
 
-/** How one gets at the session of a command. */
+/** Opens the session of a command. */
 type Taken = () => Promise<Used & { release: () => void }>
 
 /**
@@ -74,7 +74,6 @@ export class Commands {
     }
   }
 
-  /** A command of a session, running or done. */
   async find(caller: Caller, id: string, execId: string): Promise<Command> {
     await this.#use.find(caller, id)
     const key = `${id}/${execId}`

@@ -19,7 +19,7 @@ export function stoppedEnd(
   return status === 'stopped' && ms !== null ? since + ms : undefined
 }
 
-/** What decides when a session ends. */
+/** The columns that decide when a session ends. */
 export type Leased = Pick<
   Session,
   | 'id'

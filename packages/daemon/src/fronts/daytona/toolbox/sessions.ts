@@ -191,7 +191,7 @@ export class ToolboxSessions {
     })
   }
 
-  /** Open here, or found again. */
+  /** The open session, or one that is recovered. */
   #session(used: Used, record: SessionRecord): Promise<ShellSession> {
     const open = this.#open.get(record.processId)
     return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))

@@ -151,7 +151,7 @@ export class ShellSession {
     }
   }
 
-  /** Its end is known, or will never be. */
+  /** Resolves when the command has ended, or its end will never be known. */
   async ended(command: SessionCommand, signal: AbortSignal): Promise<void> {
     while (command.exitCode === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
   }
@@ -188,7 +188,7 @@ export class ShellSession {
     return `${before} ${mark('begin')}; eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
   }
 
-  /** Notes where commands begin and end. */
+  /** Records where commands begin and end. */
   async #follow(): Promise<void> {
     const streams = this.#streams()
     const heldSince: Record<'stdout' | 'stderr', number | undefined> = {

@@ -26,7 +26,7 @@ export interface Call extends Entered {
   readonly message: Message
   /** Fires when the client goes away, or the daemon ends. */
   readonly signal: AbortSignal
-  /** How long the client wants to wait at most. */
+  /** The client's deadline. */
   readonly deadlineMs?: number
 }
 

@@ -119,7 +119,7 @@ class Contexts {
     })
   }
 
-  /** The command that a Python context is. */
+  /** The command that runs the interpreter of a Python context. */
   async interpreter({ caller, id }: Call, context: Context): Promise<LiveCommand> {
     const found = await this.#entry.services.sessions.commands
       .find(caller, id, context.id)
