@@ -51,7 +51,7 @@ describe('slow', () => {
 
   it.each([
     ['JSON', 'POST /v1/sessions', 'application/problem+json'],
-    ['a short body that nobody wanted', 'GET /v1/nothing', 'application/problem+json'],
+    ['a short body on a route without one', 'GET /v1/nothing', 'application/problem+json'],
   ])('bodies: %s', async (_, line, type) => {
     const head = `${line} HTTP/1.1\r\nhost: x\r\n${authorization()}content-length: 100000\r\n\r\n`
     const { socket, ended } = drip(daemon.daemon.url, `${head}{"name":`, ' ')

@@ -46,7 +46,7 @@ export class Pool {
     })
   }
 
-  /** Hands a matching sandbox over to the session. Undefined when there is none, or it has died. */
+  /** Hands a matching sandbox over to the session. Undefined without one, or when it has died. */
   async take(
     plan: Plan,
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
