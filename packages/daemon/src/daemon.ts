@@ -42,18 +42,17 @@ export interface DaemonOptions {
   ownsProcess?: boolean
 }
 
-/** A daemon that listens. */
 export interface Daemon {
   readonly url: string
   /** Where previews are served; undefined when they are not. */
   readonly previewUrl?: string
-  /** Where each configured front is reached. */
+  /** The URL of each configured front. */
   readonly fronts: Fronts['urls']
   readonly instanceId: string
   /** Only at the very first start without a configured key: shown once, kept nowhere. */
   readonly firstKey?: string
   readonly sessions: SessionService
-  /** What isolates its sandboxes. */
+  /** The provider's isolation. */
   readonly isolation: string
   close(): Promise<void>
 }
@@ -191,7 +190,6 @@ async function assemble(
   return { daemon, context }
 }
 
-/** The engine's options for this configuration. */
 export function engineOptions(config: DaemonConfig): EngineProviderOptions {
   const { defaults, docker, runtime } = config
   const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }

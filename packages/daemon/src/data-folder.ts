@@ -64,8 +64,8 @@ async function protectFolder(folder: string, log: Log): Promise<void> {
 }
 
 /**
- * The address and key that the daemon of this folder stored for the command line. The address of a daemon that was killed
- * is left out: another program may listen there by now, and would get the key.
+ * The address and key that the daemon of this folder stored for the command line. The address of a daemon that was
+ * killed is left out: another program may listen there by now, and would get the key.
  */
 export async function readAddress(folder: string): Promise<{ url?: string; key?: string }> {
   const read = async (file: string) =>

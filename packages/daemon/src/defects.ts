@@ -12,9 +12,9 @@ export interface RequestScope {
 export const requestScope = new AsyncLocalStorage<RequestScope>()
 
 /**
- * The last resort for errors that no code handles. The request that caused the error fails, and the daemon keeps serving
- * the others. Each error is logged with its stack and counted in `sandkasten_defects_total`. Only for a process that
- * belongs to the daemon. Returns a function that removes the handlers.
+ * The last resort for errors that no code handles. The request that caused the error fails, and the daemon keeps
+ * serving the others. Each error is logged with its stack and counted in `sandkasten_defects_total`. Only for a process
+ * that belongs to the daemon. Returns a function that removes the handlers.
  */
 export function catchDefects(log: Log, metrics: Metrics): () => void {
   const handler = (kind: string) => (error: unknown) => {

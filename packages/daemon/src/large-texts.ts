@@ -1,7 +1,7 @@
 /**
  * Keeps work on large texts from delaying small requests. The work is split into steps of some milliseconds, and all
- * steps in this process take turns. A pause of twice the step's duration follows each step, so at least two thirds of the
- * thread's time remain for other work.
+ * steps in this process take turns. A pause of twice the step's duration follows each step, so at least two thirds of
+ * the thread's time remain for other work.
  */
 
 /** Work on a text of this length takes less than one step. */

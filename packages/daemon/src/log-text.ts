@@ -1,8 +1,8 @@
 /**
  * A line of pino's JSON as a line for people: `15:04:05.123 INFO  listening url=http://127.0.0.1:8080`.
  *
- * Values may come from a sandbox or a request, so control characters are escaped: they would move the cursor or change the title of a terminal.
- * (pino-pretty prints them as they are, and brings a dozen packages.)
+ * Values may come from a sandbox or a request, so control characters are escaped: they would move the cursor or change
+ * the title of a terminal. (pino-pretty prints them as they are, and brings a dozen packages.)
  */
 export function textOf(line: string, { colors = false } = {}): string {
   let entry: Record<string, unknown>

@@ -1,4 +1,7 @@
-/** Counters, gauges and histograms in Prometheus' text format: a hundred lines instead of a package and its dependencies. */
+/**
+ * Counters, gauges and histograms in Prometheus' text format: a hundred lines instead of a package and its
+ * dependencies.
+ */
 type Labels = Readonly<Record<string, string | number>>
 
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120]
@@ -61,7 +64,7 @@ export class Metrics {
     histogram.count += 1
   }
 
-  /** Called before every reading: sets gauges. */
+  /** Registers a function that sets gauges before every scrape. */
   onRead(gauge: () => Promise<void> | void): void {
     this.#gauges.push(gauge)
   }

@@ -29,8 +29,8 @@ const odd = [
 ]
 
 /**
- * Requests made from the daemon's own OpenAPI document: mostly as it says, some of it wrong. Fails when one is answered with 500, with what is no problem, or
- * not at all; says which statuses were seen.
+ * Requests made from the daemon's own OpenAPI document: mostly as it says, some of it wrong. Fails when one is answered
+ * with 500, with what is no problem, or not at all; says which statuses were seen.
  */
 export async function fuzz(
   daemon: TestDaemon,

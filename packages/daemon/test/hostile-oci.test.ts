@@ -6,7 +6,10 @@ import { fuzz } from './fuzz.ts'
 
 const missing = await isolationMissing()
 
-/** As on the double, where nothing is run; here what is sent reaches real sandboxes. `SANDKASTEN_FUZZ_ROUNDS` for a long run, `SANDKASTEN_FUZZ_SEED` for another one. */
+/**
+ * As on the double, where nothing is run; here what is sent reaches real sandboxes. `SANDKASTEN_FUZZ_ROUNDS` for a long
+ * run, `SANDKASTEN_FUZZ_SEED` for another one.
+ */
 describe.skipIf(missing)(`isolated sandboxes${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
   const logged: string[] = []

@@ -52,7 +52,7 @@ describe('bodies', () => {
     ['not JSON', '{"name":', 400],
     ['not UTF-8', new Uint8Array([0x22, 0xff, 0x22]), 400],
     ['not an object', '[1]', 400],
-    ['with a key that nobody knows', '{"imagee":"host"}', 400],
+    ['with an unknown key', '{"imagee":"host"}', 400],
     ['with a prototype', '{"__proto__":{"image":"x"},"labels":{"__proto__":"x"}}', 400],
   ])('%s are refused', async (_, body, status) => {
     const response = await post(body)

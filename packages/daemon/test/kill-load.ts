@@ -26,7 +26,7 @@ export class Told {
   /** Sessions whose end was asked for: there, or not. */
   readonly leaving = new Set<string>()
   readonly snapshots = new Map<string, Set<string>>()
-  /** Forks and snapshots of which nobody heard: each may have been made, or not. */
+  /** Forks and snapshots without an answer: each may exist or not. */
   cutForks = 0
   cutSnapshots = 0
   answers = 0
@@ -175,7 +175,7 @@ const steps: Step[] = [
       session.counter.started = true
     } else if (session.counter.started) await readCounter(session, url, key)
   },
-  // Nobody ever answers these two: they are commands without an id, which end with their request.
+  // These two never get a response: commands without an id end with their request.
   async function endless(session, { ask, left }) {
     if (left.length > 3) return
     left.push(ask('POST', `${base(session)}/run`, { cmd: 'sleep', args: ['4242'] }).catch(() => {}))

@@ -52,7 +52,7 @@ async function sameOnDisk({ ask, folder, told }: Place, sessions: number): Promi
   const files = foldersOf(folder, 'snapshots').filter((name) => name.endsWith('.json'))
   expect(files, 'snapshots on the disk').toHaveLength(snapshots.length)
   const others = snapshots.filter(({ id }: { id: string }) => !told.snapshots.has(id))
-  expect(others.length, 'snapshots that nobody was told of').toBeLessThanOrEqual(told.cutSnapshots)
+  expect(others.length, 'snapshots without an answer').toBeLessThanOrEqual(told.cutSnapshots)
   for (const { id } of others) await ask('DELETE', `/v1/snapshots/${id}`)
   told.cutSnapshots = 0
 }
@@ -64,14 +64,14 @@ async function repeat({ ask, told }: Place, name: string): Promise<void> {
   expect(sessions).toHaveLength(1)
 }
 
-/** Forks that nobody heard of are whole, or not there. What else is there was to be ended. */
+/** Unanswered forks are complete or absent. Other sessions must have been ended. */
 async function unknown(
   { ask, told }: Place,
   found: ReadonlyArray<{ id: string; name: string | null }>,
 ): Promise<void> {
   const others = found.filter(({ id }) => !told.sessions.has(id))
   const forks = others.filter(({ id }) => !told.leaving.has(id))
-  expect(forks.length, `nobody was told of ${JSON.stringify(forks)}`).toBeLessThanOrEqual(told.cutForks)
+  expect(forks.length, `forks without an answer: ${JSON.stringify(forks)}`).toBeLessThanOrEqual(told.cutForks)
   told.cutForks = 0
   for (const { id, name } of forks) {
     expect(name).toBeNull()
@@ -147,7 +147,7 @@ async function counts(ask: Ask, url: string, key: string, session: Kept): Promis
   const { counter } = session
   if (!counter) return
   if (!counter.started) {
-    // Started or not, nobody was told.
+    // The command may have started or not: there was no answer.
     session.counter = undefined
     return
   }

@@ -13,8 +13,9 @@ const key = 'sk-test-0123456789abcdef'
 const missing = await isolationMissing()
 
 /**
- * Clients work in sessions at random: commands, shells, jobs, files, programs that run on, snapshots, forks, stops, pauses, ends. The daemon is killed at
- * any instant and started anew; then all that a client was told must be there, and what nobody was told of is whole or gone without a trace.
+ * Clients work in sessions at random: commands, shells, jobs, files, programs that run on, snapshots, forks, stops,
+ * pauses, ends. The daemon is killed at any instant and started anew; then all that a client was told must be there,
+ * and unanswered work is either complete or gone without a trace.
  */
 describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let folder: string

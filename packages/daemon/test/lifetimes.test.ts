@@ -127,7 +127,7 @@ describe('a clock that jumps', () => {
     const [wall, passed] = [Date.now(), performance.now()]
     await leases.mindTheClock(wall, passed)
     const hour = 3_600_000
-    // Time that passes is none.
+    // Passing time is not a jump.
     expect(await leases.mindTheClock(wall + hour, passed + hour)).toBe(0)
     expect(await leases.mindTheClock(wall + 3 * hour, passed + hour)).toBe(2 * hour)
     expect(await context.store.sessions.get(id)).toMatchObject({

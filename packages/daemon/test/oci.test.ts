@@ -35,7 +35,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
       json(url, 'POST', `${base}/exec`, { cmd, ...more })
     await exec(first.url, 'mkdir sub; cd sub; export A=1; f() { echo fun; }; sleep 600 & echo $! > pid')
     const wait = 'echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; cd /tmp'
-    // Nobody waits for its answer: its connection ends with the daemon.
+    // The connection ends with the daemon, so no response arrives.
     const cut = exec(first.url, wait, { exec_id: 'in-shell' }).catch(() => 'cut')
     const run = {
       cmd: 'sh',
@@ -103,7 +103,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
       expect(await post('resume')).toMatchObject({ status: 'running' })
       await post('fs/write', { path: 'go', content: '' })
       const { store } = daemon.context
-      // Written down though nobody asks.
+      // The result is written without a request for it.
       await expect.poll(async () => (await store.execs.running(id)).length).toBe(0)
       for (const [exec, name] of [
         ['beside', 'stdout'],

@@ -6,8 +6,8 @@ import { connect } from 'node:net'
 import { eventsOf, type TestDaemon } from '../src/testing/daemon.ts'
 
 /**
- * A server that runs in a sandbox: says what it was asked (`/echo`), takes and gives much (`/sum`, `/big`), events (`/events`),
- * WebSockets, and answers that a hostile program would give.
+ * A server that runs in a sandbox: says what it was asked (`/echo`), takes and gives much (`/sum`, `/big`), events
+ * (`/events`), WebSockets, and answers that a hostile program would give.
  */
 const program = `
 import { createServer } from 'node:http'
@@ -50,7 +50,9 @@ export interface Inside {
   readonly port: number
 }
 
-/** A session in which the server listens, on a port that the system chose: without isolation it is one of the machine's. */
+/**
+ * A session in which the server listens, on a port that the system chose: without isolation it is one of the machine's.
+ */
 export async function sessionWithServer(daemon: TestDaemon, body: object = {}): Promise<Inside> {
   const id = await daemon.session({ ...body })
   return { id, port: await startServer(daemon, id) }

@@ -206,7 +206,7 @@ describe('sessions', () => {
       status: 'running',
       incarnation: 2,
     })
-    // Whoever means the life before reaches neither this one nor its state.
+    // A request for the previous incarnation neither reaches nor changes this one.
     const bodies = {
       exec: { cmd: 'touch stale' },
       run: { cmd: 'touch', args: ['stale'] },

@@ -4,7 +4,9 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** Clients who are slow on purpose, or do not read, or are many. Others are served meanwhile, and the slow are let go. */
+/**
+ * Clients who are slow on purpose, or do not read, or are many. Others are served meanwhile, and the slow are let go.
+ */
 let daemon: TestDaemon
 const sockets: Socket[] = []
 beforeAll(async () => {
@@ -49,7 +51,7 @@ describe('slow', () => {
 
   it.each([
     ['JSON', 'POST /v1/sessions', 'application/problem+json'],
-    ['a short body that nobody wanted', 'GET /v1/nothing', 'application/problem+json'],
+    ['a short body on a route without one', 'GET /v1/nothing', 'application/problem+json'],
   ])('bodies: %s', async (_, line, type) => {
     const head = `${line} HTTP/1.1\r\nhost: x\r\n${authorization()}content-length: 100000\r\n\r\n`
     const { socket, ended } = drip(daemon.daemon.url, `${head}{"name":`, ' ')

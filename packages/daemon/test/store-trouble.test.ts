@@ -73,7 +73,7 @@ describe('another program locks the database', () => {
       await inTrouble(base, { status: 503, code: 'unavailable' })
       const startedAt = performance.now()
       expect((await daemon.call('POST', '/v1/sessions', {})).status).toBe(503)
-      // Not a measurement: one who waited his own five seconds would take them.
+      // Not a measurement: a request that waits for its own timeout takes five seconds.
       expect(performance.now() - startedAt).toBeLessThan(4_500)
     } finally {
       other.exec('rollback')

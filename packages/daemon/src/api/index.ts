@@ -16,7 +16,6 @@ export { buildServer } from './server.ts'
 export { terminalSocket } from './terminal-socket.ts'
 export { handleUpgrades, type SocketRoute } from './upgrades.ts'
 
-/** Every route there is. */
 export function allRoutes(services: Services): Route[] {
   const routes: Route[] = [
     ...sessionRoutes(services),

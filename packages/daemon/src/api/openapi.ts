@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { problemSchema, problemType } from '../http/problems.ts'
 import type { Route } from './route.ts'
 
-/** The OpenAPI document of the routes. */
 export function openapi(routes: readonly Route[], version: string): Record<string, unknown> {
   const schemas: Record<string, unknown> = { Problem: jsonSchema(problemSchema, 'output', {}) }
   const paths: Record<string, Record<string, unknown>> = {}

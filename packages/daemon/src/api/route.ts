@@ -3,8 +3,8 @@ import type { z } from 'zod'
 import type { Caller, Scope } from '../keys/index.ts'
 
 /**
- * One route of the API as data: its path, scope, schemas and handler. The server and the OpenAPI document are both built
- * from these objects.
+ * One route of the API as data: its path, scope, schemas and handler. The server and the OpenAPI document are both
+ * built from these objects.
  */
 export interface Route {
   /** Its name in the document, in metrics and in the audit log. */
@@ -19,7 +19,9 @@ export interface Route {
   readonly query?: z.ZodObject
   /** `stream`: the bytes as they come, of any type. */
   readonly body?: z.ZodType | 'stream'
-  /** Its JSON carries content or programs, and may be as large as `max_body_mb` allows; that of other routes 512 KiB. */
+  /**
+   * Its JSON carries content or programs, and may be as large as `max_body_mb` allows; that of other routes 512 KiB.
+   */
   readonly largeBody?: true
   readonly answer: Answer
   handle(call: Call): Promise<unknown>
@@ -31,7 +33,7 @@ export type Access = 'public' | Scope | 'operator'
 export interface Answer {
   readonly status?: number
   readonly description: string
-  /** JSON; or the types of what is not. */
+  /** The schema of a JSON response; `types` for any other. */
   readonly schema?: z.ZodType
   readonly types?: readonly string[]
 }
@@ -66,5 +68,5 @@ export function route<
   return spec as unknown as Route
 }
 
-/** The handler has answered by itself, or will. */
+/** A handler returns this when it has sent the response itself, or will. */
 export const answered = Symbol('answered')

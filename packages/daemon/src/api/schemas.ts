@@ -28,18 +28,20 @@ export const createBody = z.strictObject({
     .string()
     .max(100)
     .optional()
-    .describe('Start from a saved disk, with the limits and the network of its session unless given here.'),
-  ttl_seconds: seconds.optional().describe('How long it may be idle.'),
+    .describe(
+      'Start from a saved disk. Limits and network come from its session unless they are given here.',
+    ),
+  ttl_seconds: seconds.optional().describe('How long the session may be idle.'),
   on_idle: endAction.optional(),
-  lifetime_seconds: seconds.optional().describe('How long it may run after each start.'),
+  lifetime_seconds: seconds.optional().describe('How long the session may run after each start.'),
   on_lifetime: endAction.optional(),
-  wake_on_use: z.boolean().optional().describe('Start it when it is stopped and somebody uses it.'),
+  wake_on_use: z.boolean().optional().describe('Start a stopped session when it is used.'),
   name: name.optional().describe('Unique among the project’s live sessions.'),
   labels: labels.optional(),
   env: env
     .optional()
     .describe(
-      `For every command. Not shown again. At most ${requestLimits.envVars} variables, ${requestLimits.envBytes} bytes in all.`,
+      `Environment of every command. Never returned. At most ${requestLimits.envVars} variables, ${requestLimits.envBytes} bytes in all.`,
     ),
   limits: z
     .strictObject({
@@ -50,7 +52,7 @@ export const createBody = z.strictObject({
     })
     .optional(),
   network_mode: z.enum(['none', 'open']).optional(),
-  idempotency_key: idempotencyKey.optional().describe('Or the header Idempotency-Key.'),
+  idempotency_key: idempotencyKey.optional().describe('Same as the header Idempotency-Key.'),
 })
 
 const time = z.iso.datetime()
@@ -68,10 +70,10 @@ export const session = z
     limits: z.object({ cpu: z.number(), memory_mb: z.int(), pids: z.int(), disk_mb: z.int().nullable() }),
     network_mode: z.string(),
     workdir: z.string().nullable(),
-    cwd: z.string().nullable().describe('Of the main shell.'),
+    cwd: z.string().nullable().describe('The working directory of the main shell.'),
     incarnation: z
       .int()
-      .describe('Counts starts. Send it as Sandkasten-Incarnation to be refused after another one.'),
+      .describe('The number of starts. Send it as Sandkasten-Incarnation to be refused after another start.'),
     snapshot_id: z.string().nullable(),
     wake_on_use: z.boolean(),
     ttl_seconds: z.number(),
@@ -81,12 +83,12 @@ export const session = z
     created_at: time,
     started_at: time,
     last_activity: time,
-    expires_at: time.nullable().describe('When it ends if nobody uses it.'),
+    expires_at: time.nullable().describe('When the session ends unless it is used.'),
     lifetime_ends_at: time.nullable(),
     notes: z
       .array(z.string())
       .optional()
-      .describe('In the answer to a create with snapshot_id: what was not taken over from its origin.'),
+      .describe('After a create with snapshot_id: settings that were not inherited from its origin.'),
   })
   .meta({ id: 'Session' })
 
@@ -99,16 +101,14 @@ export const execBody = z.strictObject({
     .regex(/^[^\0]*$/, 'must not hold NUL'),
   timeout_ms: timeoutMs.optional(),
   shell: name.optional().describe('Default `main`.'),
-  exec_id: execId
-    .optional()
-    .describe('Makes a repeat harmless, and the command independent of this request.'),
-  stream: z.boolean().optional().describe('Answer with events (SSE). So does `Accept: text/event-stream`.'),
+  exec_id: execId.optional().describe('Makes retries safe, and the command independent of this request.'),
+  stream: z.boolean().optional().describe('Respond with events (SSE), as with `Accept: text/event-stream`.'),
   max_output_bytes: z
     .int()
     .positive()
     .max(67_108_864)
     .optional()
-    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
+    .describe('How much of each stream the result keeps, at most `max_result_mb`.'),
 })
 
 export const execResult = z
@@ -124,7 +124,7 @@ export const execResult = z
     warning: z
       .string()
       .optional()
-      .describe('Something about the shell that you should know: its profile could not be read to the end.'),
+      .describe('A warning about the shell, for example that its profile could not be read completely.'),
   })
   .meta({ id: 'ExecResult' })
 
@@ -156,18 +156,18 @@ export const runBody = z.strictObject({
   detach: z
     .boolean()
     .optional()
-    .describe('Answer as soon as it runs; it does not put off the session’s end.'),
+    .describe('Respond as soon as the program runs. It does not extend the session’s lease.'),
   stream: z.boolean().optional(),
   hold: z
     .boolean()
     .optional()
-    .describe('With `detach` and `stream`: while the answer is read, the session is in use.'),
+    .describe('With `detach` and `stream`: the session counts as in use while the response is read.'),
   max_output_bytes: z
     .int()
     .positive()
     .max(67_108_864)
     .optional()
-    .describe('How much of each stream the result keeps, as far as `max_result_mb` goes.'),
+    .describe('How much of each stream the result keeps, at most `max_result_mb`.'),
   output_buffer_bytes: z.int().positive().max(16_777_216).optional(),
 })
 
@@ -200,7 +200,9 @@ export const exec = z
     result_omitted: z
       .boolean()
       .optional()
-      .describe('In lists: the results together are too large. Get this one by its id.'),
+      .describe(
+        'In lists: the result is omitted, because the results are too large together. Get it by its id.',
+      ),
   })
   .meta({ id: 'Exec' })
 

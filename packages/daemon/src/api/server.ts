@@ -94,7 +94,7 @@ function register(app: FastifyInstance, services: Services, route: Route): void 
     },
     async handler(request, reply) {
       const call: Call = {
-        caller: request.caller ?? nobody,
+        caller: request.caller ?? anonymous,
         params: parse(route.params, request.params, 'path'),
         query: parse(route.query, request.query, 'query'),
         body:
@@ -122,7 +122,7 @@ function noRoute({ method, url }: FastifyRequest): SandboxError {
   })
 }
 
-const nobody: Caller = { projectId: '', keyId: '', scopes: [], requestId: '' }
+const anonymous: Caller = { projectId: '', keyId: '', scopes: [], requestId: '' }
 
 function allow(caller: Caller, { access }: Route): void {
   if (access === 'operator' ? isOperator(caller) : access === 'public' || includes(caller.scopes, access))

@@ -12,8 +12,8 @@ import type { SocketRoute } from './upgrades.ts'
  *     server ──► binary: output, one message for each event, numbered on from `next` of {"type":"ready","next":1}
  *                text: {"type":"gone","oldest":n}  {"type":"exit","exit_code":0}
  *
- * To resume after a disconnect, connect with `?after=` and the number of the last message received. One client at a time:
- * another one gets 409. With `takeover=1` it takes the terminal over, and the first is closed with 4001.
+ * To resume after a disconnect, connect with `?after=` and the number of the last message received. One client at a
+ * time: another one gets 409. With `takeover=1` it takes the terminal over, and the first is closed with 4001.
  */
 export function terminalSocket({ sessions }: Services): SocketRoute {
   const holders = new Map<string, WebSocket>()

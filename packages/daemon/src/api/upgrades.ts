@@ -12,7 +12,7 @@ import { type Caller, includes, type Scope } from '../keys/index.ts'
 
 /** A WebSocket route. Refusals are answered with a problem before the upgrade. */
 export interface SocketRoute {
-  /** For the audit log. */
+  /** The action in the audit log. */
   readonly id: string
   /** With a named group for each parameter; `id` is the session. */
   readonly path: RegExp
@@ -29,7 +29,9 @@ export interface SocketCall {
   readonly signal: AbortSignal
 }
 
-/** A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`. */
+/**
+ * A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`.
+ */
 const keyProtocol = 'sandkasten.key.'
 
 export function handleUpgrades(server: Server, services: Services, routes: readonly SocketRoute[]): void {

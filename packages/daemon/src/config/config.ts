@@ -15,14 +15,14 @@ export interface DaemonConfig
     'listen' | 'preview_listen' | 'data_dir' | 'engine_dir' | 'db_path' | 'allowed_images' | 'fronts'
   > {
   readonly listen: ListenAddress
-  /** Undefined: there are no previews. */
+  /** Undefined when previews are off. */
   readonly preview_listen?: ListenAddress
   readonly data_dir: string
   readonly engine_dir: string
   readonly db_path: string
   readonly allowed_images: readonly string[]
   readonly fronts: Readonly<Partial<Record<FrontName, FrontConfig>>>
-  /** The file that it came from, if one did. */
+  /** The file that it was read from. */
   readonly file?: string
 }
 
@@ -90,7 +90,10 @@ function frontsOf(given: FileConfig['fronts']): DaemonConfig['fronts'] {
   )
 }
 
-/** The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the machine's. */
+/**
+ * The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the
+ * machine's.
+ */
 function engineFolder(data: string): string {
   return data === machineData ? machineData : path.join(data, 'engine')
 }

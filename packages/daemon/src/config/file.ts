@@ -3,7 +3,7 @@ import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { parseDocument } from 'yaml'
 
-/** Reads the configuration file. Undefined when there is none and the caller did not ask for a certain one. */
+/** Reads the configuration file. Undefined when the default file does not exist. */
 export async function readFile(
   asked: string | undefined,
   cwd: string,

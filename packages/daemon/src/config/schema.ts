@@ -13,16 +13,16 @@ export const endAction = z.enum(['stop', 'snapshot-and-stop', 'pause', 'destroy'
 export type EndAction = z.infer<typeof endAction>
 
 const quotas = z.strictObject({
-  sessions: z.int().nonnegative().optional().describe('Live sessions of one project, stopped ones too.'),
-  cpu: z.number().nonnegative().optional().describe('Processors of all its running sessions together.'),
-  mem_mb: z.int().nonnegative().optional().describe('Memory of all its running sessions together.'),
-  disk_mb: z.int().nonnegative().optional().describe('Disk of all its live sessions together.'),
-  snapshots: z.int().nonnegative().optional().describe('Snapshots of one project. Default: 100.'),
-  snapshot_mb: z
+  sessions: z
     .int()
     .nonnegative()
     .optional()
-    .describe('What its snapshots take up together. Default: 102400.'),
+    .describe('Live sessions of one project, including stopped ones.'),
+  cpu: z.number().nonnegative().optional().describe('Total processors of its running sessions.'),
+  mem_mb: z.int().nonnegative().optional().describe('Total memory of its running sessions.'),
+  disk_mb: z.int().nonnegative().optional().describe('Total disk of its live sessions.'),
+  snapshots: z.int().nonnegative().optional().describe('Snapshots of one project. Default: 100.'),
+  snapshot_mb: z.int().nonnegative().optional().describe('Total size of its snapshots. Default: 102400.'),
 })
 export type Quotas = z.infer<typeof quotas>
 export { quotas as quotasSchema }
@@ -72,7 +72,6 @@ const front = z.strictObject({
     .describe('What clients call that address.'),
 })
 
-/** Vendors with a front. */
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
 
 export const fileSchema = z.strictObject({

@@ -16,7 +16,9 @@ export type FrontFactory = (app: FastifyInstance, place: FrontPlace) => Front
 export interface Front {
   /** The vendor's response for an error. */
   refuse(error: SandboxError, request: FastifyRequest): FrontRefusal
-  /** Serves a request before the routes see it, such as one for a port of a sandbox. Returns false to leave it to them. */
+  /**
+   * Serves a request before the routes see it, such as one for a port of a sandbox. Returns false to leave it to them.
+   */
   take?(request: IncomingMessage, response: ServerResponse): boolean
   /** Serves upgrades of connections. A front without it refuses them. */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void

@@ -50,7 +50,7 @@ export class FrontRecords {
     await this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId })
   }
 
-  /** False when there is one already. */
+  /** False when a record with this key exists. */
   async insert(
     projectId: string,
     kind: string,

@@ -7,7 +7,6 @@ import { FrontRecords } from './records.ts'
 import { buildFront } from './server.ts'
 
 export interface Fronts {
-  /** The URL of each configured front. */
   readonly urls: Readonly<Partial<Record<FrontName, string>>>
   /** The addresses that they listen on. A preview never forwards to these. */
   readonly listening: readonly string[]

@@ -2,15 +2,8 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 
-export interface AuditEntry {
-  readonly project_id: string
-  readonly key_id: string
-  readonly action: string
-  readonly target: string | null
-  readonly status: number
-  readonly request_id: string
-  readonly created_at: number
-}
+type Action = { action: string; target?: string | null; status: number }
+type AuditEntry = ReturnType<typeof entryOf>
 
 const flushMs = 100
 const maxWaiting = 50_000
@@ -28,17 +21,9 @@ export class Audit {
     this.#log = log
   }
 
-  add(caller: Caller, entry: { action: string; target?: string; status: number }): void {
+  add(caller: Caller, entry: Action): void {
     if (this.#waiting.length >= maxWaiting) this.#waiting.shift()
-    this.#waiting.push({
-      project_id: caller.projectId,
-      key_id: caller.keyId,
-      action: entry.action,
-      target: entry.target ?? null,
-      status: entry.status,
-      request_id: caller.requestId,
-      created_at: Date.now(),
-    })
+    this.#waiting.push(entryOf(caller, entry))
     this.#timer ??= setTimeout(() => void this.flush(), flushMs)
   }
 
@@ -65,5 +50,17 @@ export class Audit {
         return
       }
     }
+  }
+}
+
+function entryOf(caller: Caller, { action, target = null, status }: Action) {
+  return {
+    project_id: caller.projectId,
+    key_id: caller.keyId,
+    action,
+    target,
+    status,
+    request_id: caller.requestId,
+    created_at: Date.now(),
   }
 }

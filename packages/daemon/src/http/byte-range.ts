@@ -1,6 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 
-/** The part that `Range: bytes=…` asks for, its end exclusive. Several parts at once are not served: then the whole is. */
+/**
+ * The part that `Range: bytes=…` asks for, its end exclusive. Several parts at once are not served: then the whole is.
+ */
 export function byteRange(
   header: string | undefined,
   size: number,

@@ -44,8 +44,8 @@ export class Streams {
 
   /**
    * Sends server-sent events. The head waits briefly for the first event, so that an immediate failure gets its HTTP
-   * status. A later failure becomes the event `problem` and ends the stream. `broken` replaces that event, and is also sent
-   * when the daemon stops.
+   * status. A later failure becomes the event `problem` and ends the stream. `broken` replaces that event, and is also
+   * sent when the daemon stops.
    */
   async send(
     reply: FastifyReply,

@@ -8,15 +8,15 @@ export const problemSchema = z.object({
   type: z.string().describe('`urn:sandkasten:problem:` and the code.'),
   title: z.string(),
   status: z.int(),
-  detail: z.string().describe('What happened, for people.'),
+  detail: z.string().describe('What failed, as text for people.'),
   code: z.enum(Object.keys(errorTable) as [SandboxErrorCode, ...SandboxErrorCode[]]),
-  hint: z.string().describe('What to change, in words of this API.'),
+  hint: z.string().describe('What to do, in terms of this API.'),
   hints: z
     .object({ sdk: z.string(), cli: z.string() })
     .optional()
-    .describe('The hint in words of the SDK and of the command line, where these differ.'),
+    .describe('The hint in terms of the SDK and of the command line, where these differ.'),
   retryable: z.boolean(),
-  details: z.record(z.string(), z.unknown()).describe('Facts for programs.'),
+  details: z.record(z.string(), z.unknown()).describe('Structured details.'),
   request_id: z.string().optional(),
 })
 

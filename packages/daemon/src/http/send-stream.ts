@@ -3,9 +3,9 @@ import { type ByteSource, takeSource } from '@sandkasten/sdk/provider'
 import type { FastifyReply } from 'fastify'
 
 /**
- * Sends bytes as they come. The first of them are awaited, so that what fails at once is answered with its status; a failure
- * later cuts the connection, and the client sees that the answer is not whole. A file may grow or shrink while it is read:
- * never more than the promised length is sent, and less is a failure.
+ * Sends bytes as they come. The first of them are awaited, so that what fails at once is answered with its status; a
+ * failure later cuts the connection, and the client sees that the answer is not whole. A file may grow or shrink while
+ * it is read: never more than the promised length is sent, and less is a failure.
  */
 export async function sendStream(
   reply: FastifyReply,
@@ -41,7 +41,7 @@ class Answer {
     this.#length = length
   }
 
-  /** False: no more is wanted. */
+  /** Returns false when no more data is wanted. */
   send(piece: Uint8Array, done: () => void): boolean {
     this.#begin()
     const { raw } = this.#reply
@@ -105,7 +105,7 @@ function piecesOf(
   }
 }
 
-/** Or gone. */
+/** Resolves when the buffer is empty or the connection is closed. */
 function drained(raw: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const settle = () => {

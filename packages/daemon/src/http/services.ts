@@ -15,7 +15,7 @@ export interface Patience {
   readonly bodyMs: number
 }
 
-/** What the routes work with. */
+/** The parts of the daemon that routes work with. */
 export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService

@@ -20,7 +20,10 @@ export function socketServer(handleProtocols: ServerOptions['handleProtocols']):
   })
 }
 
-/** Answers the newest ping only when the last answer was sent (RFC 6455, 5.5.3): a client that never reads costs one answer. */
+/**
+ * Answers the newest ping only when the last answer was sent (RFC 6455, 5.5.3): a client that never reads costs one
+ * answer.
+ */
 function answerPings(socket: WebSocket): void {
   let sending = false
   let newest: Buffer | undefined

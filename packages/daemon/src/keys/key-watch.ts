@@ -17,7 +17,7 @@ export class KeyWatch {
     this.#isValid = isValid
   }
 
-  /** `leave`, once nothing more is told. */
+  /** Call `leave` when the response is complete. */
   enter(caller: Caller): { signal: AbortSignal; leave: () => void } {
     const controller = new AbortController()
     this.#open.set(controller, caller)

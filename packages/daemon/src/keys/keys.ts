@@ -22,7 +22,7 @@ export function isOperator(caller: Caller): boolean {
   return caller.projectId === operatorProject && includes(caller.scopes, 'admin')
 }
 
-/** Per project. */
+/** The most usable keys of a project. */
 export const mostKeys = 1000
 
 export type NewKey = { row: KeyRow; key: string }

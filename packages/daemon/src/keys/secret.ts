@@ -12,7 +12,7 @@ export function hashOf(key: string): string {
   return hash('sha256', key)
 }
 
-/** Takes the same time wherever the two differ. */
+/** Compares in constant time. */
 export function sameHash(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a, 'hex'), Buffer.from(b, 'hex')]
   return left.length === right.length && timingSafeEqual(left, right)

@@ -26,7 +26,7 @@ export interface PortState {
 
 export interface Opened {
   readonly row: PortRow
-  /** Only when it was made just now. */
+  /** Only set when the token is new. */
   readonly token?: string
 }
 
@@ -132,7 +132,7 @@ export class PortService {
     return closed
   }
 
-  /** A link that needs no key and ends by itself. */
+  /** Signs a link that needs no key and expires. */
   async link(
     caller: Caller,
     id: string,

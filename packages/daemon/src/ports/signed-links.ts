@@ -4,9 +4,10 @@ import { hashOf, sameHash } from '../keys/index.ts'
 import type { PortRow } from '../store/index.ts'
 
 /**
- * Two things open a port beside a key. Its token: random, shown once, kept as a hash, good until it is replaced. And signed links:
- * `l1.<expiry>.<signature>`, kept nowhere. A signature covers session, port, expiry and the port's generation, so closing a port, or
- * opening it anew, ends every link to it; the signing key never leaves this daemon's data folder.
+ * Two things open a port beside a key. Its token: random, shown once, kept as a hash, good until it is replaced. And
+ * signed links: `l1.<expiry>.<signature>`, kept nowhere. A signature covers session, port, expiry and the port's
+ * generation, so closing a port, or opening it anew, ends every link to it; the signing key never leaves this daemon's
+ * data folder.
  */
 export class Links {
   readonly #secret: string
@@ -20,7 +21,7 @@ export class Links {
     return `l1.${expiry}.${this.#signature(row, expiry).toString('base64url')}`
   }
 
-  /** When it ends, if it is one and holds. */
+  /** The link's expiry; undefined when the link is not valid. */
   verify(row: PortRow, token: string): number | undefined {
     const match = /^l1\.([0-9a-z]{1,9})\.([\w-]{43})$/.exec(token)
     if (!match) return undefined

@@ -9,7 +9,6 @@ import type { Target } from './addresses.ts'
 import type { PortContext } from './ports.ts'
 import { isTokenOf, type Links } from './signed-links.ts'
 
-/** The credentials that a visitor sent. */
 export interface Credentials {
   readonly tokens: readonly string[]
   /** The caller of the API key, if one was sent. */
@@ -21,12 +20,11 @@ export interface Visit {
   readonly row: PortRow
   /** An anonymous visitor. Anonymous visits do not extend the lease. */
   readonly stranger: boolean
-  /** The token that opened it, and until when. */
+  /** The token that admitted the visitor, and its expiry. */
   readonly token?: string
   readonly expiresAt?: number
 }
 
-/** A port of a running sandbox. */
 export interface ReachedPort {
   readonly port: number
   /** To be sent with every request: tokens that the provider asks for. */

@@ -12,7 +12,8 @@ export function cookieName(secure: boolean): string {
 
 /**
  * Whether a cookie, as the text `name=value`, could be taken for ours. Looks for the name anywhere in the text: parsers
- * disagree about quotes, commas, spaces and case, and `=name=value` is a cookie without a name that is sent as `name=value`.
+ * disagree about quotes, commas, spaces and case, and `=name=value` is a cookie without a name that is sent as
+ * `name=value`.
  */
 export function isOurCookie(text: string): boolean {
   return text.toLowerCase().includes(cookie)

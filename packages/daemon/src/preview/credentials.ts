@@ -9,7 +9,7 @@ export interface Brought {
   readonly tokens: readonly string[]
   /** Brought along by a browser, from a link that was followed before. */
   readonly cookies: readonly string[]
-  /** API keys, as headers that say so. */
+  /** API keys in headers. */
   readonly keys: readonly string[]
   readonly queryToken?: string
   /** Path and query without our credentials. */
@@ -62,8 +62,8 @@ function cookiesOf(header: string | undefined): Array<{ name: string; value: str
 }
 
 /**
- * A browser also sends cookies with requests that a page of another sandbox causes. So cookies count only for requests of
- * the preview's own pages, and for links that the user follows.
+ * A browser also sends cookies with requests that a page of another sandbox causes. So cookies count only for requests
+ * of the preview's own pages, and for links that the user follows.
  */
 function ownPage({ headers, method }: IncomingMessage): boolean {
   const { origin, host } = headers

@@ -13,8 +13,8 @@ const refusedMs = 100
 const toldAsTheyAre = ['not_running', 'interrupted', 'not_found', 'gone', 'rate_limited'] as const
 
 /**
- * A request to the sandbox's port, its head given and nothing sent yet. Each has a connection of its own: what one response
- * leaves on a connection is never taken for the beginning of the next one's. The caller destroys the stream.
+ * A request to the sandbox's port, its head given and nothing sent yet. Each has a connection of its own: what one
+ * response leaves on a connection is never taken for the beginning of the next one's. The caller destroys the stream.
  */
 export async function dial(
   port: ReachedPort,
@@ -43,7 +43,7 @@ export async function dial(
   }
 }
 
-/** Why nothing came back, in our words. */
+/** Translates a failed connection to the sandbox. */
 export function dialError(cause: unknown, port: number): SandboxError {
   const { code = '' } = cause as NodeJS.ErrnoException
   if (code.startsWith('HPE_'))

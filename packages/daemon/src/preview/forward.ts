@@ -14,13 +14,14 @@ export interface Forwarding {
   readonly headers: readonly string[]
   /** How long a visitor may send nothing in the middle of a body. */
   readonly bodyIdleMs: number
-  /** Told for what the visitor sends. */
+  /** Called when the visitor sends data. */
   touch(): void
 }
 
 /**
- * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can still
- * get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete response.
+ * Forwards one request and its response as streams, each at the pace of its receiver. Rejects while the visitor can
+ * still get an error. After the response's head, a failure cuts the connection, so that the visitor sees an incomplete
+ * response.
  */
 export async function forward(
   request: IncomingMessage,

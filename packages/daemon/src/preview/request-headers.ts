@@ -28,9 +28,9 @@ export interface Passing {
 }
 
 /**
- * The head of a request as the sandbox sees it. The framing is written anew from what our own parser understood, never copied, so
- * the two sides cannot disagree about where a request ends. `Host` is the server's own name for itself, which development servers
- * insist on; what the visitor typed is in `X-Forwarded-Host`.
+ * The head of a request as the sandbox sees it. The framing is written anew from what our own parser understood, never
+ * copied, so the two sides cannot disagree about where a request ends. `Host` is the server's own name for itself,
+ * which development servers insist on; what the visitor typed is in `X-Forwarded-Host`.
  */
 export function requestHeaders(request: IncomingMessage, passing: Passing, websocket = false): string[] {
   const { target, passable } = passing

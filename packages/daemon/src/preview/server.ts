@@ -67,7 +67,7 @@ export class PreviewServer {
     })
   }
 
-  /** Says where it listens. */
+  /** Returns the URL that it listens on. */
   async listen({ host, port }: { host: string; port: number }): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', (cause: NodeJS.ErrnoException) =>
@@ -174,7 +174,9 @@ export class PreviewServer {
     return { target, brought, visit, passing, requestId }
   }
 
-  /** A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line. */
+  /**
+   * A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line.
+   */
   #entry(
     { method, headers }: IncomingMessage,
     target: Target,

@@ -16,8 +16,9 @@ export interface Tunnelling {
 }
 
 /**
- * A WebSocket. Bytes go through unread, but only after the sandbox has agreed with 101: before that a "tunnel" would let a visitor
- * hide a second request behind the first. Any other answer is passed on as an answer, and the connection ends with it.
+ * A WebSocket. Bytes go through unread, but only after the sandbox has agreed with 101: before that a "tunnel" would
+ * let a visitor hide a second request behind the first. Any other answer is passed on as an answer, and the connection
+ * ends with it.
  */
 export async function tunnel(
   socket: Duplex,

@@ -10,7 +10,7 @@ import type { EndTimer } from './leases/end-timer.ts'
 import type { LiveSessions } from './live-sessions.ts'
 import type { Pool } from './pool.ts'
 
-/** What every part of this room works with. */
+/** What the parts of this room share. */
 export interface Context {
   readonly config: DaemonConfig
   readonly store: Store
@@ -24,7 +24,7 @@ export interface Context {
   readonly metrics: Metrics
   readonly log: Log
   readonly pool: Pool
-  /** What results in flight may use. */
+  /** Limits the memory of results in flight. */
   readonly memory: ResultMemory
 }
 

@@ -11,8 +11,8 @@ import { mark } from './status.ts'
 
 /**
  * Creates sessions. The row is written before any client learns of the session, and the sandbox carries the session's
- * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no client
- * learned of, and is undone.
+ * label. So after a crash, a row in `creating`, or a sandbox whose label names no row, belongs to a create that no
+ * client learned of, and is undone.
  */
 export class Creator {
   readonly #context: Context
@@ -42,17 +42,16 @@ export class Creator {
     const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
       check,
-      ...(idempotencyKey === undefined
-        ? {}
-        : {
-            idempotency: {
+      idempotency:
+        idempotencyKey === undefined
+          ? undefined
+          : {
               project_id: caller.projectId,
               key: idempotencyKey,
               fingerprint,
               session_id: row.id,
               created_at: row.created_at,
             },
-          }),
     })
     if (inserted.kind === 'name-taken') throw nameTaken(request.name)
     if (inserted.kind === 'repeat') {
@@ -75,7 +74,7 @@ export class Creator {
     }
   }
 
-  /** Whether this process is making it right now. */
+  /** Whether this process is creating the session now. */
   isPending(id: string): boolean {
     return this.#pending.has(id)
   }
@@ -271,7 +270,6 @@ export interface Created {
   readonly notes: readonly string[]
 }
 
-/** What a create needs besides its plan. */
 interface Given {
   readonly caller: Caller
   readonly env: Readonly<Record<string, string>>

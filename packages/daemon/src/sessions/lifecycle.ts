@@ -165,7 +165,9 @@ export class Lifecycle {
     })
   }
 
-  /** A session that starts uses processors and memory again: its project must have room for it. False: it has no quotas. */
+  /**
+   * A session that starts uses processors and memory again: its project must have room for it. False: it has no quotas.
+   */
   async #reserve(session: Session): Promise<boolean> {
     const wanted = { sessions: 0, cpu: session.cpu, memoryMb: session.mem_mb, diskMb: session.disk_mb }
     const check = await quotaCheck(this.#context, { projectId: session.project_id }, wanted)

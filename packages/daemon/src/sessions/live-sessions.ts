@@ -6,8 +6,8 @@ import type { Sandbox } from './context.ts'
  * entry is removed when it is empty.
  *
  * `hold` and `locked` may interleave freely. Work holds the session; a change of state takes the lock. Work waits for
- * `settled` before it reads the state. A change checks `holds` after it got the lock. So a state never changes under work
- * that has read it.
+ * `settled` before it reads the state. A change checks `holds` after it got the lock. So a state never changes under
+ * work that has read it.
  */
 export class LiveSessions {
   readonly #entries = new Map<string, Entry>()
@@ -29,7 +29,7 @@ export class LiveSessions {
     return this.#entries.get(id)?.holds ?? 0
   }
 
-  /** One at a time for each session. */
+  /** Runs `work` alone among all calls with this id. */
   async locked<T>(id: string, work: () => Promise<T>): Promise<T> {
     const entry = this.#entry(id)
     const before = entry.turn
@@ -50,7 +50,7 @@ export class LiveSessions {
     return (this.#entries.get(id)?.waiting ?? 0) > 0
   }
 
-  /** Resolves when no change of state is in progress; undefined when there is none now. */
+  /** Resolves when the changes of state in progress are done; undefined without any. */
   settled(id: string): Promise<void> | undefined {
     const entry = this.#entries.get(id)
     return entry && entry.waiting > 0 ? entry.turn : undefined
@@ -87,7 +87,7 @@ export class LiveSessions {
     return entry?.touchedAt === undefined ? undefined : { at: entry.touchedAt, cwd: entry.cwd }
   }
 
-  /** Times of use move with the clock. */
+  /** Moves the recorded times after a jump of the clock. */
   shift(ms: number): void {
     for (const entry of this.#entries.values()) {
       if (entry.touchedAt === undefined) continue
@@ -128,7 +128,7 @@ export interface Open {
   readonly incarnation: number
   readonly sandbox: Sandbox
   readonly shells: Map<string, Promise<SandboxShell>>
-  /** Those that this process has opened. */
+  /** Terminals that this process has opened. */
   readonly terminals: Set<string>
 }
 

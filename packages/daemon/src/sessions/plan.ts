@@ -24,7 +24,7 @@ export interface CreateRequest {
   idempotencyKey?: string
 }
 
-/** The request, complete and allowed. */
+/** A create request with all defaults, checked against the limits. */
 export interface Plan {
   readonly image: string
   readonly cpu: number
@@ -148,7 +148,9 @@ function lifetimeOf(request: CreateRequest, config: Context['config']): number |
     : atMost(ms, config.max_ttl_seconds * 1000, 'lifetime_seconds', 'max_ttl_seconds')
 }
 
-/** Limits that nothing would hold are refused, not forgotten. The configuration's defaults are no promise to a caller. */
+/**
+ * Limits that nothing would hold are refused, not forgotten. The configuration's defaults are no promise to a caller.
+ */
 function refuseWithoutLimits(provider: Context['provider'], request: CreateRequest): void {
   if (provider.createOptions.has('resources')) return
   const asked = request.limits && Object.values(request.limits).some((value) => value !== undefined)

@@ -12,8 +12,8 @@ const quietMs = 100
 
 /**
  * Sandboxes that are made before a request needs them. They belong to this process and have no row. After a crash, the
- * next daemon's reconciliation sees that their keeper is gone, and removes them. Taking one from the list is synchronous,
- * so no two sessions get the same; then its record gets the session's labels, environment and age.
+ * next daemon's reconciliation sees that their keeper is gone, and removes them. Taking one from the list is
+ * synchronous, so no two sessions get the same; then its record gets the session's labels, environment and age.
  *
  * Calls may interleave freely. `tend` does not run concurrently with itself.
  */
@@ -46,7 +46,7 @@ export class Pool {
     })
   }
 
-  /** Hands a matching sandbox over to the session. Undefined when there is none, or it has died. */
+  /** Hands a matching sandbox over to the session. Undefined without one, or when it has died. */
   async take(
     plan: Plan,
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },

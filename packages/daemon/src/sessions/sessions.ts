@@ -86,8 +86,8 @@ export class SessionService {
   }
 
   /**
-   * Finds a session of any project, without a caller. Only for requests that prove their access in another way, such as a
-   * signed URL; the proof must be checked before the session is used.
+   * Finds a session of any project, without a caller. Only for requests that prove their access in another way, such as
+   * a signed URL; the proof must be checked before the session is used.
    */
   lookup(id: string): Promise<Session | undefined> {
     return this.#context.store.sessions.get(id)
@@ -210,9 +210,7 @@ export class SessionService {
         ttl_ms: ttlMs,
         on_idle: onIdle,
         // Counted from now: the row counts from the last start.
-        ...(lifetimeMs === undefined
-          ? {}
-          : { lifetime_ms: lifetimeMs === null ? null : now - session.started_at + lifetimeMs }),
+        lifetime_ms: typeof lifetimeMs === 'number' ? now - session.started_at + lifetimeMs : lifetimeMs,
         on_lifetime: onLifetime,
         stopped_ttl_ms: stoppedTtlMs,
         last_activity: now,

@@ -7,7 +7,7 @@ export interface SnapshotSettings {
   readonly cpu: number
   readonly memoryMb: number
   readonly pids: number
-  /** 0: it had no limit. */
+  /** 0 means no limit. */
   readonly diskMb: number
   readonly network: 'none' | 'open'
   readonly envNames: readonly string[]
@@ -55,9 +55,8 @@ export async function inherit(
     cpu: limits.cpu ?? atMost(settings.cpu, max.cpu_limit, 'cpu'),
     memoryMb: limits.memoryMb ?? atMost(settings.memoryMb, max.memory_mb, 'memory_mb'),
     pids: limits.pids ?? atMost(settings.pids, max.pids_limit, 'pids'),
-    ...(limits.diskMb !== undefined || settings.diskMb > 0
-      ? { diskMb: limits.diskMb ?? atMost(settings.diskMb, max.disk_limit_mb, 'disk_mb') }
-      : {}),
+    diskMb:
+      limits.diskMb ?? (settings.diskMb ? atMost(settings.diskMb, max.disk_limit_mb, 'disk_mb') : undefined),
   }
   const allowed = config.allowed_networks.includes(settings.network)
   if (request.network === undefined && !allowed)

@@ -101,7 +101,7 @@ export class Terminals {
     })
   }
 
-  /** Input is activity; an open window is not. */
+  /** Input is activity; an open connection is not. */
   touch(id: string): void {
     this.#context.live.touch(id)
   }

@@ -20,7 +20,7 @@ export function storeError(error: unknown): unknown {
   return error
 }
 
-/** A row with this key is there already. */
+/** Whether a row with this key exists. */
 export function isDuplicate(error: unknown): boolean {
   const cause = error as { code?: unknown; errcode?: unknown }
   return cause?.code === '23505' || cause?.errcode === 2067 || cause?.errcode === 1555

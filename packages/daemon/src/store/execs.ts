@@ -122,7 +122,7 @@ export class Execs {
       .execute()
   }
 
-  /** What ended commands take, by project. */
+  /** The bytes of ended commands, by project. */
   async keptBytes(): Promise<Map<string, number>> {
     const rows = await this.#db
       .selectFrom('execs')

@@ -3,7 +3,7 @@ import type { KeyRow, ProjectRow, Tables } from './tables.ts'
 
 export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas'>
 
-/** Projects, and the keys that open them. */
+/** Projects and their keys. */
 export class Keys {
   readonly #db: Kysely<Tables>
 
@@ -65,7 +65,7 @@ export class Keys {
       .execute()
   }
 
-  /** False when there was nothing to revoke. */
+  /** False when there is no such key to revoke. */
   async revoke(projectId: string, id: string, now: number): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('keys')

@@ -26,7 +26,6 @@ export class Ports {
       .execute()
   }
 
-  /** Inserts or replaces the row. */
   async put(row: PortRow): Promise<void> {
     const { session_id: _, port: __, created_at: ___, ...changes } = row
     await this.#db

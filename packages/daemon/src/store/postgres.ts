@@ -20,7 +20,8 @@ export function postgresDialect(url: string): PostgresDialect {
     allowExitOnIdle: true,
     types,
   })
-  // An idle connection that the server ends is replaced at the next query; without a listener it would end this process.
+  // An idle connection that the server ends is replaced at the next query; without a listener it would end this
+  // process.
   pool.on('error', () => {})
   // A client in use also rejects its query, which reports the error.
   pool.on('connect', (client) => void client.on('error', () => {}))

@@ -20,7 +20,7 @@ export interface SessionFilter {
   name?: string
   labels?: Readonly<Record<string, string>>
   limit: number
-  /** The last one of the page before. */
+  /** The last row of the previous page. */
   after?: { createdAt: number; id: string }
 }
 
@@ -260,7 +260,9 @@ export type InsertResult =
   | { kind: 'name-taken' }
   | { kind: 'repeat'; sessionId: string; fingerprint: string }
 
-/** Creates and starts of one project are counted one after another: the row's lock is held until the transaction ends. */
+/**
+ * Creates and starts of one project are counted one after another: the row's lock is held until the transaction ends.
+ */
 async function takeTurn(trx: Kysely<Tables>, projectId: string): Promise<void> {
   await trx
     .updateTable('projects')

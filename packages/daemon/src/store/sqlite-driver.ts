@@ -16,9 +16,9 @@ import { allowShrinking, protectFiles } from './sqlite-file.ts'
  * Kysely on Node's own SQLite: one connection, used by one caller at a time.
  *
  * SQLite's calls block this process, so `busy_timeout` would stop every request while another process holds the lock.
- * Instead the driver retries between other work. A transaction takes the write lock when it begins, so no later statement
- * can be refused. Once the database has been locked for `busyMs`, further calls fail at once, because waits on one
- * connection would add up.
+ * Instead the driver retries between other work. A transaction takes the write lock when it begins, so no later
+ * statement can be refused. Once the database has been locked for `busyMs`, further calls fail at once, because waits
+ * on one connection would add up.
  */
 export class SqliteDialect implements Dialect {
   readonly #file: string

@@ -28,8 +28,8 @@ export async function protectFiles(file: string): Promise<void> {
 }
 
 /**
- * Lets the database return space to the disk. A new database is created so. An older one is rewritten once, if it is not
- * too large and the disk has room for the copy. Otherwise its space is only reused.
+ * Lets the database return space to the disk. A new database is created so. An older one is rewritten once, if it is
+ * not too large and the disk has room for the copy. Otherwise its space is only reused.
  */
 export function allowShrinking(database: DatabaseSync, file: string): void {
   const pragma = (name: string) =>

@@ -59,9 +59,9 @@ export interface SessionRow {
   status_reason: string
   status_by: string
   status_at: number
-  /** Null until the sandbox is there. */
+  /** Null until the sandbox exists. */
   sandbox_id: string | null
-  /** Counts starts. */
+  /** The number of starts. */
   incarnation: number
   image: string
   labels: string
@@ -107,7 +107,7 @@ export interface ExecRow {
   fingerprint: string
   created_at: number
   ended_at: number | null
-  /** JSON, once it is done. */
+  /** JSON; null while the command runs. */
   result: string | null
   /** JSON: the newest events, as far as they are kept. */
   events: string | null
@@ -121,7 +121,7 @@ export interface SnapshotRow {
   instance_id: string
   session_id: string
   name: string | null
-  /** As the provider calls it. */
+  /** The provider's id of the snapshot. */
   provider_id: string
   image: string
   size_bytes: number | null
@@ -150,7 +150,7 @@ export interface FrontRow {
   project_id: string
   kind: string
   key: string
-  /** Gone with it, if it names one. */
+  /** The record is deleted with this session. */
   session_id: string | null
   /** JSON. */
   data: string

@@ -4,10 +4,10 @@ import { createInterface } from 'node:readline'
 
 export interface SpawnedDaemon {
   readonly url: string
-  /** Where each configured front is reached. */
+  /** The URL of each configured front. */
   readonly fronts: Readonly<Record<string, string>>
   readonly process: ChildProcess
-  /** Resolves when it has ended, with how. */
+  /** Sends a signal, and resolves with the exit. */
   end(signal: NodeJS.Signals): Promise<{ code: number | null; signal: string | null }>
 }
 

@@ -121,12 +121,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       access: 'exec',
       tag,
       summary:
-        'Run a command in the session’s shell: directory, variables, functions and background jobs live on.',
+        'Run a command in the session’s shell. Directory, variables, functions and background jobs persist.',
       params: schemas.sessionParams,
       body: schemas.execBody,
       largeBody: true,
       answer: {
-        description: 'How it ended. Or events, if asked for.',
+        description: 'The result, or events on request.',
         schema: schemas.execResult,
         types: ['text/event-stream'],
       },
@@ -159,12 +159,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/run',
       access: 'exec',
       tag,
-      summary: 'Run a program with its arguments, no shell between, stdout and stderr apart.',
+      summary: 'Run a program without a shell. stdout and stderr are separate.',
       params: schemas.sessionParams,
       body: schemas.runBody,
       largeBody: true,
       answer: {
-        description: 'How it ended; 202 and the command with `detach`. Or events.',
+        description: 'The result; 202 and the command with `detach`; or events.',
         schema: schemas.runResult,
         types: ['text/event-stream'],
       },
@@ -204,7 +204,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs',
       access: 'read',
       tag,
-      summary: 'Commands that carry an id, newest first.',
+      summary: 'List commands with an id, newest first.',
       params: schemas.sessionParams,
       query: z.strictObject({ limit: schemas.limit.optional() }),
       answer: { description: 'Commands.', schema: z.object({ execs: z.array(schemas.exec) }) },
@@ -218,9 +218,9 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs/{exec_id}',
       access: 'read',
       tag,
-      summary: 'One command: whether it runs, and how it ended.',
+      summary: 'Get a command: its status and its result.',
       params: schemas.execParams,
-      query: z.strictObject({ wait_ms: schemas.whole.optional().describe('Wait so long for its end.') }),
+      query: z.strictObject({ wait_ms: schemas.whole.optional().describe('How long to wait for its end.') }),
       answer: { description: 'The command.', schema: schemas.exec },
       async handle({ caller, params, query, signal }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
@@ -236,7 +236,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       access: 'read',
       tag,
       summary:
-        'Its output as events (SSE), from the beginning or after an event. 410 when that is gone. Ends with `exit`, or is unfinished.',
+        'Output of a command as events (SSE), from the beginning or after an event. 410 when these events were dropped. The stream is complete only if it ends with `exit`.',
       params: schemas.execParams,
       query: z.strictObject({ after: schemas.whole.optional() }),
       answer: { description: 'Events, numbered from 1 without gaps.', types: ['text/event-stream'] },
@@ -254,11 +254,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs/{exec_id}/stdin',
       access: 'exec',
       tag,
-      summary: 'Feed a program that was started with stdin_open; `eof=true` closes its stdin after that.',
+      summary:
+        'Write to the stdin of a program that was started with stdin_open. `eof=true` closes stdin afterwards.',
       params: schemas.execParams,
       query: z.strictObject({ eof: schemas.flag.optional() }),
       body: 'stream',
-      answer: { status: 204, description: 'Taken.' },
+      answer: { status: 204, description: 'The input was written.' },
       async handle({ caller, params, query, body, reply }) {
         const found = await running(sessions, caller, params)
         if (!found.write || !found.closeStdin)
@@ -280,11 +281,11 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs/{exec_id}/signal',
       access: 'exec',
       tag,
-      summary: 'Signal a command and everything that it started.',
+      summary: 'Send a signal to a command and all its child processes.',
       params: schemas.execParams,
       body: z.strictObject({ signal: z.enum(signals).optional().describe('Default SIGTERM.') }),
       answer: {
-        description: 'False when it had ended already.',
+        description: 'False when it had already ended.',
         schema: z.object({ signalled: z.boolean() }),
       },
       async handle({ caller, params, body }) {

@@ -18,7 +18,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/whoami',
       access: 'read',
       tag,
-      summary: 'What this key is and may do, and what its project uses.',
+      summary: 'Get the key’s scopes, and its project’s usage and quotas.',
       answer: {
         description: 'The key.',
         schema: z.object({
@@ -51,7 +51,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/keys',
       access: 'admin',
       tag,
-      summary: 'Make a key. It is shown this once.',
+      summary: 'Create a key. The key is shown only in this response.',
       body: z.strictObject({
         name: schemas.name,
         scopes: z
@@ -77,7 +77,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/keys',
       access: 'admin',
       tag,
-      summary: 'The project’s keys, without the keys themselves.',
+      summary: 'List the project’s keys, without their secrets.',
       query: z.strictObject({ project_id: z.string().optional() }),
       answer: { description: 'Keys.', schema: z.object({ keys: z.array(schemas.key) }) },
       handle: async ({ caller, query }) => ({
@@ -90,11 +90,11 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/keys/{key_id}',
       access: 'admin',
       tag,
-      summary: 'Revoke a key, at once.',
+      summary: 'Revoke a key. It stops working at once.',
       params: z.object({ key_id: z.string() }),
       query: z.strictObject({ project_id: z.string().optional() }),
       answer: {
-        description: 'False when it was revoked already.',
+        description: 'False when the key was already revoked.',
         schema: z.object({ revoked: z.boolean() }),
       },
       handle: async ({ caller, params, query }) => ({
@@ -107,7 +107,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/projects',
       access: 'operator',
       tag,
-      summary: 'Make a project: sessions, snapshots and keys that no other project sees.',
+      summary: 'Create a project. Its sessions, snapshots and keys are separate from other projects.',
       body: z.strictObject({ name: schemas.name, quotas: quotasSchema.optional() }),
       answer: { status: 201, description: 'The project.', schema: schemas.project },
       handle: async ({ body }) =>
@@ -119,7 +119,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/projects',
       access: 'operator',
       tag,
-      summary: 'All projects.',
+      summary: 'List all projects.',
       answer: { description: 'Projects.', schema: z.object({ projects: z.array(schemas.project) }) },
       handle: async () => ({ projects: (await keys.projects()).map(projectView) }),
     }),
@@ -129,7 +129,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
       path: '/v1/projects/{project_id}',
       access: 'operator',
       tag,
-      summary: 'Give a project quotas of its own; null for those of the configuration.',
+      summary: 'Set the quotas of a project. Null uses the configured quotas.',
       params: z.object({ project_id: z.string() }),
       body: z.strictObject({ quotas: quotasSchema.nullable() }),
       answer: { description: 'The project.', schema: schemas.project },
@@ -141,7 +141,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
   ]
 }
 
-/** The caller's own; the operator may name any. */
+/** The caller's project. The operator may name any. */
 function projectOf(caller: Caller, named: string | undefined): string {
   if (named === undefined || named === caller.projectId || isOperator(caller))
     return named ?? caller.projectId

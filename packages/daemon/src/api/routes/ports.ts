@@ -14,14 +14,20 @@ const openPort = z
   .object({
     session_id: z.string(),
     port: z.int(),
-    visibility: visibility.nullable().describe('Who may come; null: it is not open.'),
-    listening: z.boolean().nullable().describe('Whether something listens there now; null: not known.'),
+    visibility: visibility.nullable().describe('The visibility; null when the port is closed.'),
+    listening: z
+      .boolean()
+      .nullable()
+      .describe('Whether a program listens on the port now; null when unknown.'),
     wake_on_visit: z.boolean(),
     url: z
       .string()
       .nullable()
-      .describe('A name, and so an origin, of its own; null where there is no domain.'),
-    path_url: z.string().nullable().describe('For programs, and where such names do not resolve.'),
+      .describe('A host name, and so an origin, for this port; null without a domain.'),
+    path_url: z
+      .string()
+      .nullable()
+      .describe('For programs, and for clients that cannot resolve these names.'),
     opened_at: z.iso.datetime().nullable(),
   })
   .meta({ id: 'Port' })
@@ -44,7 +50,7 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports',
       access: 'read',
       tag,
-      summary: 'Ports that are open, and those on which something listens in the sandbox.',
+      summary: 'List open ports, and ports on which a program in the sandbox listens.',
       params: schemas.sessionParams,
       answer: { description: 'Ports.', schema: z.object({ ports: z.array(openPort) }) },
       handle: async ({ caller, params }) => ({
@@ -57,22 +63,21 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports',
       access: 'exec',
       tag,
-      summary:
-        'Open a port to the outside, or change who may come. What is left out stays as it is; a new one is private.',
+      summary: 'Open a port, or change its access. Omitted settings stay; a new port is private.',
       params: schemas.sessionParams,
       body: z.strictObject({
         port: z.int().min(1).max(65_535),
         visibility: visibility
           .optional()
           .describe(
-            '`private`: a key of the project, or a link; `token`: its token too; `public`: everybody.',
+            '`private`: a key of the project or a link; `token`: also the port’s token; `public`: no credentials.',
           ),
-        wake_on_visit: z.boolean().optional().describe('A visit starts the session when it is stopped.'),
-        rotate: z.boolean().optional().describe('A new token, and an end to all links made so far.'),
+        wake_on_visit: z.boolean().optional().describe('A visit starts a stopped session.'),
+        rotate: z.boolean().optional().describe('Create a new token, and end all existing links.'),
       }),
       answer: {
         status: 201,
-        description: 'The port. `token` only when it was made just now.',
+        description: 'The port. `token` is set only when it is new.',
         schema: openPort.extend({ token: z.string().optional() }).meta({ id: 'OpenedPort' }),
       },
       async handle({ caller, params, body }) {
@@ -91,7 +96,7 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports/{port}',
       access: 'read',
       tag,
-      summary: 'One open port.',
+      summary: 'Get an open port.',
       params,
       answer: { description: 'The port.', schema: openPort },
       handle: async ({ caller, params }) => view(params.id, await ports.get(caller, params.id, params.port)),
@@ -102,9 +107,12 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports/{port}',
       access: 'exec',
       tag,
-      summary: 'Close a port. Who is connected is cut off, and all links to it end.',
+      summary: 'Close a port. Ends its connections and its links.',
       params,
-      answer: { description: 'False when it was closed already.', schema: z.object({ closed: z.boolean() }) },
+      answer: {
+        description: 'False when the port was already closed.',
+        schema: z.object({ closed: z.boolean() }),
+      },
       handle: async ({ caller, params }) => ({ closed: await ports.close(caller, params.id, params.port) }),
     }),
     route({
@@ -113,7 +121,7 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports/{port}/links',
       access: 'exec',
       tag,
-      summary: 'A signed link to an open port: needs no key, and ends by itself.',
+      summary: 'Create a signed link to an open port. It needs no key, and expires.',
       params,
       body: z.strictObject({
         expires_in_seconds: z.number().positive().max(most).optional().describe('Default: an hour.'),

@@ -16,14 +16,14 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
       access: 'read',
       tag,
       summary:
-        'What happens in the project, as events (SSE). `after` goes on where one was; without it only what is new. 410 when that is gone.',
+        'Events of the project (SSE). `after` resumes after an event number; without it only new events are sent. 410 when the events after it were dropped.',
       query: z.strictObject({
         after: schemas.whole.optional(),
         session_id: z.string().optional(),
-        limit: schemas.limit.optional().describe('A page as JSON instead of a stream.'),
+        limit: schemas.limit.optional().describe('Return one page as JSON instead of a stream.'),
       }),
       answer: {
-        description: 'Events, numbered.',
+        description: 'Numbered events.',
         schema: z.object({ events: z.array(schemas.event), last: z.int() }),
         types: ['text/event-stream'],
       },
@@ -58,10 +58,10 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
       path: '/v1/audit',
       access: 'admin',
       tag,
-      summary: 'Who did what in the project, newest first.',
+      summary: 'The audit log of the project, newest first.',
       query: z.strictObject({ before: schemas.whole.optional(), limit: schemas.limit.optional() }),
       answer: {
-        description: 'A page of it.',
+        description: 'A page of the audit log.',
         schema: z.object({
           entries: z.array(
             z.object({

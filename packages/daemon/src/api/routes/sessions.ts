@@ -18,11 +18,11 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions',
       access: 'exec',
       tag,
-      summary: 'Create a session: a sandbox of its own, running when this answers.',
+      summary: 'Create a session. Its sandbox is running when the response arrives.',
       body: schemas.createBody,
       answer: {
         status: 201,
-        description: 'The session; 200 when an idempotency key was used before.',
+        description: 'The session. 200 when the idempotency key was used before.',
         schema: schemas.session,
       },
       async handle({ caller, body, request, reply }) {
@@ -61,18 +61,18 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions',
       access: 'read',
       tag,
-      summary: 'The project’s sessions, newest first.',
+      summary: 'List the project’s sessions, newest first.',
       query: z.strictObject({
         status: z.string().optional().describe('One or more, separated by commas.'),
         name: z.string().optional(),
         label: z
           .union([z.string(), z.array(z.string())])
           .optional()
-          .describe('`key=value`; again for more, all of which must match.'),
+          .describe('`key=value`. Repeat it for more labels; all must match.'),
         limit: schemas.limit.optional().describe('Default 100.'),
         cursor: z.string().optional(),
       }),
-      answer: { description: 'A page of them.', schema: schemas.sessionList },
+      answer: { description: 'A page of sessions.', schema: schemas.sessionList },
       async handle({ caller, query }) {
         const limit = query.limit ?? 100
         const rows = await sessions.list(caller, {
@@ -95,7 +95,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}',
       access: 'read',
       tag,
-      summary: 'One session, as it is. Looking does not extend its lease.',
+      summary: 'Get a session. This does not extend its lease.',
       params,
       answer: { description: 'The session.', schema: schemas.session },
       handle: async ({ caller, params }) => sessionView(await sessions.get(caller, params.id)),
@@ -106,7 +106,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}',
       access: 'exec',
       tag,
-      summary: 'Change its labels: those that are given; null takes one away.',
+      summary: 'Change the given labels of a session. Null removes a label.',
       params,
       body: z.strictObject({
         labels: z.record(schemas.labelKey, schemas.labelValue.nullable()),
@@ -121,10 +121,10 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}',
       access: 'exec',
       tag,
-      summary: 'End a session for good, with its disk.',
+      summary: 'Destroy a session and its disk.',
       params,
       answer: {
-        description: '`destroyed` is false when it had ended already.',
+        description: '`destroyed` is false when the session had already ended.',
         schema: z.object({ destroyed: z.boolean(), session: schemas.session }),
       },
       async handle({ caller, params }) {
@@ -153,7 +153,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/extend',
       access: 'exec',
       tag,
-      summary: 'From now on it lives at least this long. Never shortens, never adds up.',
+      summary: 'Extend the leases to at least this long from now. Never shortens them, and does not add up.',
       params,
       body: z.strictObject({ ttl_seconds: schemas.seconds }),
       answer: { description: 'The session.', schema: schemas.session },
@@ -168,9 +168,9 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/stats',
       access: 'read',
       tag,
-      summary: 'What its sandbox uses now. What is not counted here is absent.',
+      summary: 'What the sandbox uses now. Values that are not measured are absent.',
       params,
-      answer: { description: 'Facts of this moment.', schema: z.record(z.string(), z.number()) },
+      answer: { description: 'The current values.', schema: z.record(z.string(), z.number()) },
       async handle({ caller, params }) {
         const stats = await sessions.stats(await sessions.use.findHere(caller, params.id))
         if (!stats)
@@ -186,10 +186,10 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/events',
       access: 'read',
       tag,
-      summary: 'What happens to one session, as events (SSE).',
+      summary: 'Events of one session (SSE).',
       params,
       query: z.strictObject({ after: schemas.whole.optional() }),
-      answer: { description: 'Events, numbered.', types: ['text/event-stream'] },
+      answer: { description: 'Numbered events.', types: ['text/event-stream'] },
       async handle({ caller, params, query, reply, signal }) {
         await sessions.get(caller, params.id)
         const after = query.after ?? 0
@@ -215,10 +215,10 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
 }
 
 const summaries = {
-  start: 'Start a session that is stopped or has crashed, with its disk as it was.',
-  stop: 'End all that runs in it and keep its disk.',
-  pause: 'Freeze it, with all that runs in it.',
-  resume: 'Let it go on.',
+  start: 'Start a stopped or crashed session with its disk.',
+  stop: 'Stop a session: end its processes and keep its disk.',
+  pause: 'Pause a session and all its processes.',
+  resume: 'Resume a paused session.',
 }
 
 const ms = (seconds: number | undefined): number | undefined =>
@@ -226,7 +226,9 @@ const ms = (seconds: number | undefined): number | undefined =>
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends. */
+/**
+ * The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends.
+ */
 function idempotencyKeyOf(inBody: string | undefined, header: string | string[] | undefined) {
   if (header === undefined || header === '') return inBody
   const key = schemas.idempotencyKey.safeParse(header)

@@ -13,13 +13,13 @@ const shell = z
     cwd: z.string(),
     running: z
       .object({
-        exec_id: z.string().nullable().describe('Null for a command that belongs to its request.'),
-        command: z.string().describe('Its first 1000 characters.'),
+        exec_id: z.string().nullable().describe('Null for a command without an id.'),
+        command: z.string().describe('The first 1000 characters of the command.'),
         started_at: z.iso.datetime(),
       })
       .nullable()
-      .describe('The command that has the shell now.'),
-    waiting: z.int().describe('Commands that wait for it: a shell runs one after the other.'),
+      .describe('The command that runs in the shell now.'),
+    waiting: z.int().describe('Commands that wait: a shell runs one command at a time.'),
   })
   .meta({ id: 'Shell' })
 
@@ -32,7 +32,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       access: 'exec',
       tag,
       summary:
-        'Open a shell beside `main`. One with this name that is open is found again. `exec` opens them by itself too.',
+        'Open a shell beside `main`, or find an open one with this name. `exec` also opens shells by itself.',
       params: schemas.sessionParams,
       body: z.strictObject({
         name: schemas.name,
@@ -63,7 +63,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/shells',
       access: 'read',
       tag,
-      summary: 'Shells that were used since the daemon was started.',
+      summary: 'List shells that were used since the daemon started.',
       params: schemas.sessionParams,
       answer: { description: 'Shells.', schema: z.object({ shells: z.array(shell) }) },
       async handle({ caller, params }) {
@@ -85,9 +85,12 @@ export function shellRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/shells/{name}',
       access: 'exec',
       tag,
-      summary: 'End a shell and what runs in it. `main` is opened anew by the next exec.',
+      summary: 'Close a shell and end its processes. The next exec opens `main` again.',
       params: z.object({ id: z.string(), name: z.string() }),
-      answer: { description: 'False when it was closed already.', schema: z.object({ closed: z.boolean() }) },
+      answer: {
+        description: 'False when the port was already closed.',
+        schema: z.object({ closed: z.boolean() }),
+      },
       handle: ({ caller, params, request }) =>
         sessions.use.use(
           caller,

@@ -19,7 +19,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/snapshots',
       access: 'exec',
       tag,
-      summary: 'Save the session’s disk. New sessions start from it with snapshot_id.',
+      summary: 'Create a snapshot of the session’s disk. New sessions start from it with snapshot_id.',
       params: schemas.sessionParams,
       body: z.strictObject({ name: schemas.name.optional() }),
       answer: { status: 201, description: 'The snapshot.', schema: schemas.snapshot },
@@ -34,14 +34,14 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       path: '/v1/snapshots',
       access: 'read',
       tag,
-      summary: 'The project’s snapshots, newest first.',
+      summary: 'List the project’s snapshots, newest first.',
       query: z.strictObject({
         session_id: z.string().optional(),
         limit: schemas.limit.optional(),
         cursor: z.string().optional(),
       }),
       answer: {
-        description: 'A page of them.',
+        description: 'A page of sessions.',
         schema: z.object({ snapshots: z.array(schemas.snapshot), next_cursor: z.string().optional() }),
       },
       async handle({ caller, query }) {
@@ -64,7 +64,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       path: '/v1/snapshots/{snapshot_id}',
       access: 'read',
       tag,
-      summary: 'One snapshot.',
+      summary: 'Get a snapshot.',
       params,
       answer: { description: 'The snapshot.', schema: schemas.snapshot },
       handle: async ({ caller, params }) => view(await snapshots.get(caller, params.snapshot_id)),
@@ -75,7 +75,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       path: '/v1/snapshots/{snapshot_id}',
       access: 'exec',
       tag,
-      summary: 'Delete a snapshot. Sessions that were made from it live on.',
+      summary: 'Delete a snapshot. Sessions that were created from it are not affected.',
       params,
       answer: { description: 'Done.', schema: z.object({ deleted: z.boolean() }) },
       handle: async ({ caller, params }) => ({ deleted: await snapshots.delete(caller, params.snapshot_id) }),
@@ -87,7 +87,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       access: 'exec',
       tag,
       summary:
-        'Running copies with the disk of this moment. One that could not be made is a problem, in its place.',
+        'Fork a session: running copies with its current disk. A copy that failed is a problem in its place.',
       params: schemas.sessionParams,
       body: z.strictObject({ count: z.int().min(1).max(100).optional() }),
       answer: {

@@ -14,8 +14,8 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/healthz',
       access: 'public',
       tag,
-      summary: 'The process answers.',
-      answer: { description: 'It does.', schema: z.object({ status: z.literal('ok') }) },
+      summary: 'Liveness: the process responds.',
+      answer: { description: 'The process responds.', schema: z.object({ status: z.literal('ok') }) },
       handle: async () => ({ status: 'ok' }),
     }),
     route({
@@ -24,8 +24,8 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/readyz',
       access: 'public',
       tag,
-      summary: 'It can work: the database answers. 503 while it cannot.',
-      answer: { description: 'It can.', schema: z.object({ status: z.literal('ready') }) },
+      summary: 'Readiness: the database responds. 503 while it does not.',
+      answer: { description: 'The daemon is ready.', schema: z.object({ status: z.literal('ready') }) },
       async handle() {
         await services.ready()
         return { status: 'ready' }
@@ -50,7 +50,7 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/openapi.json',
       access: 'public',
       tag,
-      summary: 'This API, as data.',
+      summary: 'The OpenAPI document of this API.',
       answer: { description: 'An OpenAPI 3.1 document.', schema: z.record(z.string(), z.unknown()) },
       handle: async () => openapi(all(), version),
     }),

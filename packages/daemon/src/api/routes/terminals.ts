@@ -32,7 +32,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
         'Open a terminal: a login shell, or a program. Attach to it with a WebSocket at …/terminals/{terminal_id}/ws.',
       params: schemas.sessionParams,
       body: z.strictObject({
-        terminal_id: schemas.execId.optional().describe('Makes a repeat harmless.'),
+        terminal_id: schemas.execId.optional().describe('Makes retries safe.'),
         cmd: schemas.program.optional(),
         args: schemas.args.optional(),
         env: schemas.env.optional(),
@@ -60,7 +60,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/terminals',
       access: 'read',
       tag,
-      summary: 'The session’s terminals, newest first.',
+      summary: 'List the session’s terminals, newest first.',
       params: schemas.sessionParams,
       answer: { description: 'Terminals.', schema: z.object({ terminals: z.array(terminal) }) },
       handle: async ({ caller, params }) => ({
@@ -73,7 +73,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/terminals/{terminal_id}',
       access: 'read',
       tag,
-      summary: 'One terminal.',
+      summary: 'Get a terminal.',
       params,
       answer: { description: 'The terminal.', schema: terminal },
       handle: async ({ caller, params }) =>
@@ -85,7 +85,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/terminals/{terminal_id}/resize',
       access: 'exec',
       tag,
-      summary: 'Change its size.',
+      summary: 'Resize a terminal.',
       params,
       body: z.strictObject({ cols: size, rows: size }),
       answer: { description: 'Done.', schema: z.object({ ok: z.literal(true) }) },
@@ -106,9 +106,9 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       path: '/v1/sessions/{id}/terminals/{terminal_id}',
       access: 'exec',
       tag,
-      summary: 'End a terminal and what runs in it.',
+      summary: 'Close a terminal and end its processes.',
       params,
-      answer: { description: 'False when it had ended already.', schema: z.object({ killed: z.boolean() }) },
+      answer: { description: 'False when it had already ended.', schema: z.object({ killed: z.boolean() }) },
       async handle({ caller, params, request }) {
         const killed = await sessions.terminals.attach(
           caller,

@@ -73,7 +73,10 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
   return finished(place.services, caller, session, rest, signal)
 }
 
-/** Idle time, lifetime, and how long it is kept stopped. Stopping when idle is the vendor's rule; an ephemeral sandbox is deleted instead. */
+/**
+ * Idle time, lifetime, and how long it is kept stopped. Stopping when idle is the vendor's rule; an ephemeral sandbox
+ * is deleted instead.
+ */
 export function leasesOf(
   {
     autoStopInterval = defaultAutoStop,

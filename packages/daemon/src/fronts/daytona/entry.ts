@@ -7,14 +7,16 @@ import type { EventSockets } from './event-sockets.ts'
 import { signedBy } from './signed-urls.ts'
 import { sandboxOf } from './views.ts'
 
-/** An authenticated request to this front. */
 export interface Call extends FrontCall {
   readonly place: FrontPlace
   /** The clients that listen for changes of sandboxes. */
   readonly events: EventSockets
 }
 
-/** Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is the answer. */
+/**
+ * Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is
+ * the answer.
+ */
 export class Entry {
   readonly #app: FastifyInstance
   readonly #place: FrontPlace

@@ -42,7 +42,7 @@ export class EventSockets {
     this.#place = place
   }
 
-  /** Room for one more. */
+  /** Accepts one more connection, or throws. */
   next(): { serve(socket: WebSocket, leaving: AbortSignal): Promise<void> } {
     if (this.#strangers < mostStrangers) return { serve: (socket, leaving) => this.#serve(socket, leaving) }
     throw new SandboxError('rate_limited', 'Too many connections have not logged in.', {

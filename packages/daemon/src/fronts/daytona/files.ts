@@ -125,7 +125,6 @@ async function upload(call: Call): Promise<void> {
   })
 }
 
-/** A file's facts as the vendor tells them. */
 function fileView(name: string, stat: FileStat, owners: Owners) {
   const mode = stat.mode ?? 0
   const modified = new Date(stat.mtimeMs ?? 0).toISOString()

@@ -16,8 +16,8 @@ import { systemRoutes } from './toolbox/system.ts'
 import { takeUpgrades } from './upgrades.ts'
 
 /**
- * Daytona's API for its unchanged SDK (`@daytona/sdk`, `@daytonaio/sdk`). `apiUrl` is this listener's URL with `/api`, and
- * the key is one of ours. The control plane is below `/api`, the toolbox of each sandbox below `/toolbox/<id>`.
+ * Daytona's API for its unchanged SDK (`@daytona/sdk`, `@daytonaio/sdk`). `apiUrl` is this listener's URL with `/api`,
+ * and the key is one of ours. The control plane is below `/api`, the toolbox of each sandbox below `/toolbox/<id>`.
  */
 export const daytonaFront: FrontFactory = (app, place) => {
   const events = new EventSockets(place)

@@ -8,8 +8,8 @@ import { recordOf, remember, sandboxView } from './views.ts'
 const daySeconds = 86_400
 
 /**
- * Ports of a sandbox. A token is a signed link of our own previews (`ports/links.ts`): nothing is kept, a new generation of the
- * port ends them all. The previews' listener takes it in the vendor's header, too.
+ * Ports of a sandbox. A token is a signed link of our own previews (`ports/links.ts`): nothing is kept, a new
+ * generation of the port ends them all. The previews' listener takes it in the vendor's header, too.
  */
 export function previewRoutes(entry: Entry): void {
   entry.add('GET', '/api/sandbox/:id/ports/:port/preview-url', 'exec', async (call) => {

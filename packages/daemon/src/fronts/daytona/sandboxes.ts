@@ -226,7 +226,7 @@ function numberOf(call: Call, name: string, { most }: { most: number }): number 
   throw new SandboxError('invalid_argument', `${name} must be a whole number from 1 to ${most}`)
 }
 
-/** Older SDKs say `null` for none. */
+/** Older SDKs send the text `null` for no labels. */
 function labelsOf(text: string | undefined): Record<string, string> | undefined {
   if (text === undefined || text === 'null') return undefined
   try {

@@ -13,8 +13,8 @@ import { recordOf } from './views.ts'
  *
  *     /files/download?path=…&expires=…&signature=v1_…      HMAC(signing key, "v1:files:GET:<path>:<expires>"); 0 never expires
  *
- * A signing key is kept nowhere: it is a signature of sandbox, key of ours, and how often it was changed. So an address is worth what the
- * key is that asked for it: it has its scopes, and ends with it.
+ * A signing key is kept nowhere: it is a signature of sandbox, key of ours, and how often it was changed. So an address
+ * is worth what the key is that asked for it: it has its scopes, and ends with it.
  */
 const signed = z.object({
   path: z.string().min(1),

@@ -35,7 +35,7 @@ const closeMs = 500
 interface Found {
   /** The caller, if the key came with the upgrade request. */
   readonly caller?: Caller
-  /** For the audit log, if there is a caller. */
+  /** The action in the audit log, if there is a caller. */
   readonly action?: string
   readonly target?: string
   serve(socket: WebSocket, leaving: AbortSignal): Promise<void>

@@ -48,7 +48,6 @@ export async function recordOf(
   return (await records.get<SandboxRecord>(project, sandboxKind, id)) ?? {}
 }
 
-/** Changes the stored record. */
 export async function remember(
   place: FrontPlace,
   session: Session,

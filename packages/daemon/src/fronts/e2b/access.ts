@@ -40,7 +40,7 @@ export class Access {
     this.#unknown = unknown
   }
 
-  /** For the control plane. */
+  /** Authenticates a request to the control plane. */
   key(request: FastifyRequest): Promise<Caller> {
     const given = request.headers['x-api-key']
     const header =
@@ -60,9 +60,9 @@ export class Access {
   }
 
   /**
-   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single address
-   * leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed searches are
-   * limited.
+   * Finds the sandbox and the key of a signed file URL. Such a URL need not name its sandbox: SDKs with a single
+   * address leave it out. Then all sandboxes are candidates. That search costs more than the request, so failed
+   * searches are limited.
    */
   async signature(
     request: FastifyRequest,
@@ -94,7 +94,7 @@ export class Access {
     throw noAccess()
   }
 
-  /** What opens a sandbox's data plane for a key. */
+  /** The token that opens a sandbox's data plane for a key. */
   async tokenOf(sessionId: string, keyId: string): Promise<string> {
     return `${keyId}.${sessionId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
   }

@@ -17,7 +17,7 @@ export class Budget {
     this.#at = now()
   }
 
-  /** Throws `rate_limited` when it is used up. */
+  /** Throws `rate_limited` when the budget is used up. */
   check(): void {
     const now = this.#now()
     const earned = ((now - this.#at) / 1000) * this.#perSecond

@@ -21,10 +21,6 @@ export class Entry {
     this.#access = access
   }
 
-  get services() {
-    return this.place.services
-  }
-
   add(
     method: FrontRoute['method'],
     paths: readonly string[],

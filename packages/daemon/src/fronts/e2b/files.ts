@@ -138,7 +138,7 @@ async function* translated(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   }
 }
 
-/** Once: a name that is there twice is a list. */
+/** A repeated parameter is a list, and is refused. */
 function needed(file: unknown): string {
   if (typeof file === 'string' && file !== '') return file
   throw new SandboxError('invalid_argument', 'path is missing.')

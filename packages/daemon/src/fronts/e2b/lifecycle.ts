@@ -10,7 +10,7 @@ import { sandboxGone } from './refusal.ts'
 import type { CreateBody } from './schemas.ts'
 import { templateOf } from './templates.ts'
 
-/** What E2B knows of a sandbox beyond a session. */
+/** The facts that only E2B's API has about a sandbox. */
 export interface SandboxRecord {
   /** As it was asked for: an image's name, or a snapshot's. */
   readonly template: string

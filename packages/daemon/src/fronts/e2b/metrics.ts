@@ -4,7 +4,10 @@ import { usageOf } from '../shared/usage.ts'
 
 const slackSeconds = 60
 
-/** What the sandbox uses now: one point in time, because none is kept. Nothing while it does not run, or for another time than now. */
+/**
+ * What the sandbox uses now: one point in time, because none is kept. Nothing while it does not run, or for another
+ * time than now.
+ */
 export async function metricsOf(
   { services }: FrontPlace,
   session: Session,

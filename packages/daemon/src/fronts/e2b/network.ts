@@ -32,8 +32,8 @@ export function policyOf(
 }
 
 /**
- * The network of a new sandbox. E2B's Python SDK always sends `allow_internet_access: true`, the vendor's default. Where
- * `allowed_networks` has no `open`, the sandbox gets what is allowed, and `withheld` tells the caller so.
+ * The network of a new sandbox. E2B's Python SDK always sends `allow_internet_access: true`, the vendor's default.
+ * Where `allowed_networks` has no `open`, the sandbox gets what is allowed, and `withheld` tells the caller so.
  */
 export function networkOfCreate(
   wanted: Wanted,

@@ -4,6 +4,7 @@ import type { Caller } from '../../keys/index.ts'
 import type { Command } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { outputOf, wholeOutput } from '../shared/output.ts'
+import { ifMissing } from '../shared/request.ts'
 import { base64, type Call, type ConnectService, type Message, part, text, within } from './envd/connect.ts'
 import { endOf } from './envd/exit-events.ts'
 import { sandboxGone } from './refusal.ts'
@@ -230,7 +231,7 @@ const signals: Readonly<Record<string, 'SIGTERM' | 'SIGKILL'>> = {
   9: 'SIGKILL',
 }
 
-/** Linux gives out at most 4 194 304. */
+/** Above 4 194 304, the largest pid of Linux. */
 function newPid(): number {
   return randomInt(4_194_305, 2 ** 31)
 }
@@ -275,11 +276,6 @@ function variables(envs: Message | undefined): Record<string, string> {
 function sizeOf(size: Message | undefined): { cols: number; rows: number } | undefined {
   if (!size) return undefined
   return { cols: Number(size.cols ?? 80) || 80, rows: Number(size.rows ?? 24) || 24 }
-}
-
-function ifMissing(error: unknown): undefined {
-  if (!SandboxError.is(error, 'not_found')) throw error
-  return undefined
 }
 
 function notFound(pid: number): () => never {

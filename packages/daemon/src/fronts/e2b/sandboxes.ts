@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { networkOf } from '../shared/network.ts'
-import { parsed } from '../shared/request.ts'
+import { ifMissing, parsed } from '../shared/request.ts'
 import type { Entry } from './entry.ts'
 import type { Sandboxes } from './lifecycle.ts'
 import { logsOf, metricsOf } from './metrics.ts'
@@ -143,9 +143,4 @@ function refuseUnknown({ volumeMounts, mcp, iam }: schemas.CreateBody): void {
       throw new SandboxError('invalid_argument', `${name} is not supported here.`, {
         hint: 'Leave it out. See docs/fronts.md for what is spoken here.',
       })
-}
-
-function ifMissing(error: unknown): undefined {
-  if (!SandboxError.is(error, 'not_found')) throw error
-  return undefined
 }

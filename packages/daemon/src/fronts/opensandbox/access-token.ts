@@ -8,9 +8,9 @@ import { linkSecret } from '../../ports/index.ts'
 export const accessHeader = 'X-EXECD-ACCESS-TOKEN'
 
 /**
- * What opens the servers inside one sandbox for a key. OpenSandbox's SDKs send there only the headers that the endpoint's
- * answer names, and the key itself is better not in an answer. Kept nowhere: it is a signature of sandbox and key, and is
- * worth nothing when the key is revoked.
+ * What opens the servers inside one sandbox for a key. OpenSandbox's SDKs send there only the headers that the
+ * endpoint's answer names, and the key itself is better not in an answer. Kept nowhere: it is a signature of sandbox
+ * and key, and is worth nothing when the key is revoked.
  */
 export async function accessToken({ config }: Services, sandboxId: string, keyId: string): Promise<string> {
   const secret = await linkSecret(config.data_dir)

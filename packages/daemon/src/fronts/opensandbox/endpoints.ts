@@ -6,9 +6,9 @@ import { accessHeader, accessToken } from './access-token.ts'
 import { type Call, type Entry, egressPort, execdPort } from './entry.ts'
 import { keptOf } from './views.ts'
 
-/** What the previews' listener takes a token in. */
+/** The preview listener accepts a token in this header. */
 const tokenHeader = 'x-sandkasten-token'
-/** The longest that a token may hold. */
+/** The longest lifetime of a token. */
 const longestMs = 604_800_000
 
 /**

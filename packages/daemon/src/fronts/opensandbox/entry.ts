@@ -19,11 +19,12 @@ export interface Call extends FrontCall {
 }
 
 export interface RouteOptions {
-  /** The body is handed on as it comes. */
+  /** The handler gets the body as a stream. */
   streamed?: boolean
 }
 
 type Handle = (call: Call) => Promise<unknown>
+type CallerOf = NonNullable<FrontRoute['callerOf']>
 
 /** Adds this front's routes: authenticates requests and finds their sandbox. */
 export class Entry {
@@ -40,21 +41,18 @@ export class Entry {
   }
 
   lifecycle(method: Method, path: string, scope: Scope, handle: Handle): void {
-    this.#add(
-      method,
-      `/v1${path}`,
-      scope,
-      { callerOf: (request) => callerByKey(this.services, request) },
-      handle,
-    )
+    const callerOf: CallerOf = (request) => callerByKey(this.services, request)
+    this.#add(method, `/v1${path}`, scope, handle, { callerOf })
   }
 
   execd(method: Method, path: string, scope: Scope, handle: Handle, options: RouteOptions = {}): void {
-    this.#inside(execdPort, method, path, scope, handle, options)
+    const callerOf: CallerOf = (request) => callerInside(this.services, request)
+    this.#add(method, `/sandboxes/:id/port/${execdPort}${path}`, scope, handle, { ...options, callerOf })
   }
 
   egress(method: Method, path: string, scope: Scope, handle: Handle): void {
-    this.#inside(egressPort, method, path, scope, handle)
+    const callerOf: CallerOf = (request) => callerInside(this.services, request)
+    this.#add(method, `/sandboxes/:id/port/${egressPort}${path}`, scope, handle, { callerOf })
   }
 
   find(caller: Caller, id: string): Promise<Session> {
@@ -73,24 +71,12 @@ export class Entry {
     return largeCalls.run(call.caller.projectId, call.signal, () => this.use(call, work))
   }
 
-  #inside(
-    port: number,
-    method: Method,
-    path: string,
-    scope: Scope,
-    handle: Handle,
-    options: RouteOptions = {},
-  ): void {
-    const callerOf: FrontRoute['callerOf'] = (request) => callerInside(this.services, request)
-    this.#add(method, `/sandboxes/:id/port/${port}${path}`, scope, { ...options, callerOf }, handle)
-  }
-
   #add(
     method: Method,
     url: string,
     scope: Scope,
-    options: RouteOptions & Pick<FrontRoute, 'callerOf'>,
     handle: Handle,
+    options: RouteOptions & { callerOf: CallerOf },
   ): void {
     addRoute(this.#app, this.place, {
       method,

@@ -12,10 +12,9 @@ import { matcher } from './filesystem/glob.ts'
 import { eachUpload } from './filesystem/upload-form.ts'
 import * as schemas from './schemas.ts'
 
-/** More is not loaded to replace text in it. */
+/** The largest file in which text can be replaced. */
 const mostReplaced = 16_777_216
 
-/** Files of a sandbox, as execd serves them. */
 export function fileRoutes(entry: Entry): void {
   const { sessions } = entry.services
 

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Call } from './entry.ts'
 
-/** The part that `page` and `pageSize` ask for. */
+/** The requested page, by `page` and `pageSize`. */
 export function pageOf<T>({ query }: Call, all: readonly T[]): { items: T[]; pagination: object } {
   const page = numberOf(query.page, 'page', 1, 1_000_000)
   const pageSize = numberOf(query.pageSize, 'pageSize', 20, 200)
@@ -12,7 +12,7 @@ export function pageOf<T>({ query }: Call, all: readonly T[]): { items: T[]; pag
   }
 }
 
-/** `state=A&state=B`; undefined: all. */
+/** The states in `state=A&state=B`; undefined means all. */
 export function statesAsked({ query }: Call): string[] | undefined {
   return query.state === undefined ? undefined : [query.state].flat()
 }

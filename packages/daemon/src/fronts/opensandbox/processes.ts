@@ -11,7 +11,10 @@ import * as schemas from './schemas.ts'
 /** How long a command has to end by itself once it is interrupted. */
 const graceMs = 3000
 
-/** Shell commands. Each is a command of the session with an id, and so outlives the request that started it, and this daemon. */
+/**
+ * Shell commands. Each is a command of the session with an id, and so outlives the request that started it, and this
+ * daemon.
+ */
 export function processRoutes(entry: Entry): void {
   const { sessions } = entry.services
 

@@ -4,7 +4,9 @@ import type { FrontRefusal } from '../front.ts'
 import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 import { execdPort } from './entry.ts'
 
-/** Errors as OpenSandbox answers them: `{code, message}`, with two sets of codes, one of its server and one of execd. */
+/**
+ * Errors as OpenSandbox answers them: `{code, message}`, with two sets of codes, one of its server and one of execd.
+ */
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
   const inside = request.url.includes(`/port/${execdPort}/`)
   const hint = error.code === 'unauthenticated' ? keyHint : neutralHint(error)

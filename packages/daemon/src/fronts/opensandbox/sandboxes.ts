@@ -8,7 +8,6 @@ import { pageOf, statesAsked } from './pages.ts'
 import * as schemas from './schemas.ts'
 import { allKept, keptOf, metadataOf, sandboxView, statusesOf } from './views.ts'
 
-/** Sandboxes: made, found, changed and ended. */
 export function sandboxRoutes(entry: Entry): void {
   const { sessions } = entry.services
   const view = async (session: Session) => sandboxView(session, await keptOf(entry, session))

@@ -42,9 +42,8 @@ export function sandboxView(session: Session, kept: Kept = missing): object {
   const ends = lifetimeEnd(session)
   return {
     id: session.id,
-    ...(session.snapshot_id === null
-      ? { image: { uri: session.image } }
-      : { snapshotId: session.snapshot_id }),
+    image: session.snapshot_id === null ? { uri: session.image } : undefined,
+    snapshotId: session.snapshot_id ?? undefined,
     status: {
       state: stateOf(session.status),
       reason: session.status_reason || undefined,

@@ -11,9 +11,9 @@ export interface FormParts {
 }
 
 export interface FormOptions {
-  /** How long the sender may say nothing. */
+  /** How long the sender may pause. */
   readonly idleMs: number
-  /** Bytes of one field. */
+  /** The most bytes of one field. */
   readonly fieldBytes: number
   readonly files: number
 }

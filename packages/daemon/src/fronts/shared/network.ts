@@ -1,7 +1,9 @@
 /** A policy for all traffic of a sandbox. Fronts refuse a vendor's policy with rules for some targets only. */
 export type NetworkPolicy = 'allow-all' | 'deny-all'
 
-/** The network of a sandbox with this policy. Undefined: the request says nothing, and the configured default applies. */
+/**
+ * The network of a sandbox with this policy. Undefined: the request says nothing, and the configured default applies.
+ */
 export function networkOf(policy: NetworkPolicy | undefined): 'none' | 'open' | undefined {
   return policy && (policy === 'allow-all' ? 'open' : 'none')
 }

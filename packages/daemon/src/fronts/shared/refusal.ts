@@ -1,6 +1,6 @@
 import type { SandboxError } from '@sandkasten/sdk'
 
-/** What every refusal says beside its body. */
+/** The headers of every refusal. */
 export function refusalHeaders({ details }: SandboxError, request: { id: string }): Record<string, string> {
   const { retryAfterMs } = details
   return {

@@ -39,3 +39,9 @@ export function neededPort({ params }: Pick<FrontCall, 'params'>): number {
 export function notSupported(what: string, hint = 'Leave it out; see docs/fronts.md.'): SandboxError {
   return new SandboxError('unsupported', `${what} is not supported by this server.`, { hint })
 }
+
+/** For `catch`: turns `not_found` into undefined. */
+export function ifMissing(error: unknown): undefined {
+  if (!SandboxError.is(error, 'not_found')) throw error
+  return undefined
+}

@@ -19,7 +19,7 @@ export interface FrontRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly url: string
   readonly scope: Scope
-  /** The body is handed on as it comes. */
+  /** The handler gets the body as a stream. */
   readonly streamed?: boolean
   /** For metrics and the audit log; default: method and path. */
   readonly action?: string

@@ -40,7 +40,7 @@ export async function finished<T>(
   }
 }
 
-/** All that a store lists, a batch at a time. */
+/** Everything that a paged list returns. */
 export async function everything<T extends { created_at: number; id: string }>(
   list: (options: { limit: number; after?: { createdAt: number; id: string } }) => Promise<T[]>,
 ): Promise<T[]> {

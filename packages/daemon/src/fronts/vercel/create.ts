@@ -17,7 +17,10 @@ const defaultTimeoutMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 const mostPorts = 15
 const usualPids = 4096
-/** Kinds of base image that the vendor knows by a name; here each is the daemon's default image, unless one is called so. */
+/**
+ * Kinds of base image that the vendor knows by a name; here each is the daemon's default image, unless one is called
+ * so.
+ */
 const runtimes = /^(node|python)\d+(\.\d+)?$/
 const defaultImage = /^vercel\/sandbox\/universal(:.*)?$/
 

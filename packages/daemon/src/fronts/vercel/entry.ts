@@ -8,7 +8,7 @@ import { liveSession } from '../shared/sessions.ts'
 
 /** What the vendor keeps of a sandbox that a session does not have. */
 export interface Kept {
-  /** How long each of its sessions may run. */
+  /** How long each run may take. */
   timeoutMs: number
   persistent: boolean
   runtime?: string

@@ -7,7 +7,6 @@ import { sandboxRoutes } from './sandboxes.ts'
 import { sessionRoutes } from './sessions.ts'
 import { removeExpired, snapshotRoutes } from './snapshots.ts'
 
-/** How often expired snapshots are removed. */
 const sweepMs = 60_000
 
 /**

@@ -10,8 +10,8 @@ export const stdinBody = z.looseObject({
 
 /**
  * The stdin of commands that were started with `attachStdin`. The SDK sends the `offset` of its bytes and may repeat a
- * request, so bytes that were already written are skipped. Only this process knows how many that are: after a restart of
- * the daemon the input cannot be continued.
+ * request, so bytes that were already written are skipped. Only this process knows how many that are: after a restart
+ * of the daemon the input cannot be continued.
  *
  * Calls may interleave; calls for one command take turns.
  */
@@ -49,7 +49,7 @@ export class CommandInputs {
   }
 }
 
-/** What the SDK takes for a closed pipe. */
+/** The SDK treats this as a closed pipe. */
 export function unavailable(): SandboxError {
   return new SandboxError('invalid_argument', 'The command does not accept input, or its input is closed.', {
     details: { vercelCode: 'command_stdin_unavailable' },

@@ -54,8 +54,8 @@ export function processRoutes(entry: Entry): VercelRoute[] {
   }
 
   /**
-   * The output, then `last`. When the sandbox ends before the command, the vendor's own line tells so, because the SDK does
-   * not expect a cut connection.
+   * The output, then `last`. When the sandbox ends before the command, the vendor's own line tells so, because the SDK
+   * does not expect a cut connection.
    */
   const lines = (found: Command, last: (row: ExecRow) => object[]) =>
     async function* (ending: AbortSignal): AsyncGenerator<object> {

@@ -27,7 +27,8 @@ const codes: Partial<Record<SandboxErrorCode, string>> = {
 function statusOf(error: SandboxError, request: FastifyRequest): number {
   if (codes[error.code] === 'sandbox_stopped') return 410
   if (error.code === 'unsupported') return 400
-  // A client that repeats everything from 500 on would run a command again: it learns that it may only when nothing was begun.
+  // A client that repeats everything from 500 on would run a command again: it learns that it may only when nothing was
+  // begun.
   if (error.status >= 500 && error.code !== 'unavailable' && request.method !== 'GET') return 422
   return error.status === 499 ? 400 : error.status
 }

@@ -26,7 +26,6 @@ const listQuery = z.object({
 
 const patchBody = overrides.omit({ name: true, env: true })
 
-/** Sandboxes by their names. */
 export function sandboxRoutes(entry: Entry): VercelRoute[] {
   const { sessions } = entry.services
 

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Caller } from '../../keys/index.ts'
-import { parsed } from '../shared/request.ts'
+import { ifMissing, parsed } from '../shared/request.ts'
 import type { Entry, VercelRoute } from './entry.ts'
 import { running } from './sessions.ts'
 import { region, sessionView, sidOf } from './views.ts'
@@ -125,7 +125,6 @@ export async function removeSnapshot(entry: Entry, caller: Caller, id: string): 
   return deleted
 }
 
-/** Removes expired snapshots of this daemon. */
 export async function removeExpired(entry: Entry): Promise<void> {
   const { keys, log, sessions } = entry.services
   for (const { id: projectId } of await keys.projects()) {
@@ -144,9 +143,4 @@ export async function removeExpired(entry: Entry): Promise<void> {
 
 function isOver(kept: Pick<KeptSnapshot, 'expiresAt'> | undefined): boolean {
   return kept?.expiresAt !== undefined && kept.expiresAt <= Date.now()
-}
-
-function ifMissing(error: unknown): undefined {
-  if (!SandboxError.is(error, 'not_found')) throw error
-  return undefined
 }

@@ -25,13 +25,13 @@ import type {
 
 const doneKept = 200
 
-/** How one gets at the session of a command. */
+/** Opens the session of a command. */
 type Taken = () => Promise<Used & { release: () => void }>
 
 /**
- * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower reads
- * each command to its end and writes the result. So a repeated request finds the first command, in this process or in the
- * next one, and a client can resume after the last event that it received.
+ * Commands with an id. The row is written before the command starts, and the provider uses the same id. A follower
+ * reads each command to its end and writes the result. So a repeated request finds the first command, in this process
+ * or in the next one, and a client can resume after the last event that it received.
  */
 export class Commands {
   readonly #context: Context
@@ -74,7 +74,6 @@ export class Commands {
     }
   }
 
-  /** A command of a session, running or done. */
   async find(caller: Caller, id: string, execId: string): Promise<Command> {
     await this.#use.find(caller, id)
     const key = `${id}/${execId}`

@@ -58,7 +58,7 @@ export async function follow(
   }
 }
 
-/** After which the process may still be there. */
+/** Whether the process may still exist after this error. */
 export function isPassing(error: unknown): boolean {
   return SandboxError.is(error, 'connection_lost', 'timeout', 'unavailable')
 }

@@ -50,7 +50,7 @@ export class KeptEvents {
   }
 }
 
-/** As they are written in a row. */
+/** The form of an event in its row. */
 export type StoredEvent =
   | { seq: number; type: 'stdout' | 'stderr'; base64: string }
   | Extract<ProcessEvent, { type: 'exit' }>

@@ -17,7 +17,7 @@ export class ResultMemory {
     this.#limit = bytesPerProject
   }
 
-  /** Of all projects together. */
+  /** The bytes that all projects use. */
   get usedBytes(): number {
     let sum = 0
     for (const used of this.#used.values()) sum += used
@@ -59,7 +59,7 @@ export class ResultAccount implements OutputBudget {
     return this.#held
   }
 
-  /** How many bytes it could hold in all. */
+  /** How many bytes the account can hold. */
   get room(): number {
     return Math.max(0, this.#free()) + this.#held
   }

@@ -5,7 +5,7 @@ import type { ResultAccount } from './result-memory.ts'
 /** Kept of a result even if its project has no memory left. */
 const leastResultBytes = 64 * 1024
 const seam = '\n[… cut here: the result is larger than is allowed …]\n'
-/** How finely the middle is found. */
+/** The step size of the search for the cut. */
 const sliceLength = 4096
 const slicesInStep = stepChars / sliceLength
 
@@ -39,7 +39,7 @@ export async function fitMemory<T extends CommandResult | ShellResult>(
   return fit
 }
 
-/** The result as text for the store. */
+/** The result as text for its row. */
 export async function encodedResult(
   account: ResultAccount,
   result: CommandResult | ShellResult,
@@ -55,7 +55,7 @@ function charsOf(result: CommandResult | ShellResult): number {
   return 'output' in result ? result.output.length : result.stdout.length + result.stderr.length
 }
 
-/** About how many bytes of JSON it is. */
+/** The approximate size as JSON, in bytes. */
 async function resultBytes(result: CommandResult | ShellResult): Promise<number> {
   let bytes = 0
   for (const text of 'output' in result ? [result.output] : [result.stdout, result.stderr])

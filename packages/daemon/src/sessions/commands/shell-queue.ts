@@ -14,7 +14,10 @@ const shownLength = 1000
 
 const queues = new WeakMap<Open, Map<string, ShellTurn[]>>()
 
-/** Notes that a command was given to a shell, which runs one after the other. Call the result when the command has ended. */
+/**
+ * Notes that a command was given to a shell, which runs one after the other. Call the result when the command has
+ * ended.
+ */
 export function enterShell(open: Open, shell: string, execId: string | null, command: string): () => void {
   const ofSession = queues.get(open) ?? new Map<string, ShellTurn[]>()
   queues.set(open, ofSession)

@@ -29,7 +29,7 @@ export interface StoredCommand extends CommandBase {
 export interface TrackOptions {
   /** Stops following the command, which keeps running. */
   readonly signal: AbortSignal
-  /** Pays for the output that is kept in memory. */
+  /** Accounts for the output that is kept in memory. */
   readonly account: ResultAccount
   readonly maxResultBytes: number
   /** Writes the end down. `defect` is why it is not known. Never rejects. */

@@ -31,7 +31,7 @@ export class EndTimer {
     if (end !== undefined) this.at(end)
   }
 
-  /** Fires at this time, or earlier. */
+  /** Fires at this time or earlier. */
   at(time: number): void {
     if (time >= this.#at) return
     this.#at = time

@@ -19,7 +19,7 @@ export function stoppedEnd(
   return status === 'stopped' && ms !== null ? since + ms : undefined
 }
 
-/** What decides when a session ends. */
+/** The columns that decide when a session ends. */
 export type Leased = Pick<
   Session,
   | 'id'
@@ -87,8 +87,8 @@ export class Leases {
   }
 
   /**
-   * A clock that is set forward by an hour has not made anybody idle for an hour: leases move with it, in both directions. What is slower than a jump, such as
-   * a clock that is slowly corrected, is let be.
+   * A clock that is set forward by an hour has not made anybody idle for an hour: leases move with it, in both
+   * directions. What is slower than a jump, such as a clock that is slowly corrected, is let be.
    */
   mindTheClock(now?: number, passed?: number): Promise<number> {
     // One at a time: two calls that see the same jump would move the leases twice.

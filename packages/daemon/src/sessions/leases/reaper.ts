@@ -6,7 +6,7 @@ import type { Lifecycle } from '../lifecycle.ts'
 import type { StoreBudget } from '../limits/store-budget.ts'
 import { endsOf, type Leased } from './leases.ts'
 
-/** How many sessions are ended at the same time. */
+/** How many sessions are ended concurrently. */
 const atOnce = 8
 /** When a due session is in use, it is checked again after this time. */
 const heldMs = 500
@@ -58,7 +58,7 @@ export class Reaper {
     }
   }
 
-  /** Waits for the ends that have begun. */
+  /** Waits for ends in progress. */
   async settled(): Promise<void> {
     await Promise.all(this.#ending.values())
   }

@@ -72,7 +72,10 @@ export function checkQuotas(
 const SNAPSHOTS = 100
 const SNAPSHOT_MB = 102_400
 
-/** Snapshots that are being made have no row yet. They count all the same, so that parallel requests do not exceed the quota. */
+/**
+ * Snapshots that are being made have no row yet. They count all the same, so that parallel requests do not exceed the
+ * quota.
+ */
 const beingMade = new Map<string, number>()
 
 /** Runs `make` unless the project has too many snapshots, or too much in them. */

@@ -9,9 +9,10 @@ export interface Marker {
 const mostBytes = 256
 
 /**
- * Finds the markers in one stream of a session's shell. A marker is a separator, a word that is hard to guess, and a line:
- * `␞<nonce> end <command id> <exit code>\n`. Everything else is output, handed on as soon as it cannot be one. Code inside that
- * looks for the word finds it, and may then lie about its own session: so a line is a marker only if it is one to the letter.
+ * Finds the markers in one stream of a session's shell. A marker is a separator, a word that is hard to guess, and a
+ * line: `␞<nonce> end <command id> <exit code>\n`. Everything else is output, handed on as soon as it cannot be one.
+ * Code inside that looks for the word finds it, and may then lie about its own session: so a line is a marker only if
+ * it is one to the letter.
  */
 export class MarkedStream {
   readonly #start: Buffer

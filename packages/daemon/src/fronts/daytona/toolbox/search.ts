@@ -44,8 +44,8 @@ export function searchRoutes(entry: Entry): void {
 }
 
 /**
- * What was found, and all of it. What may not be read is left out, as the vendor does: then find says 1, and grep, told to be silent
- * about it (-s), 2 without a word.
+ * What was found, and all of it. What may not be read is left out, as the vendor does: then find says 1, and grep, told
+ * to be silent about it (-s), 2 without a word.
  */
 async function found(
   call: Call,

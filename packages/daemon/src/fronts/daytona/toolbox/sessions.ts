@@ -191,7 +191,7 @@ export class ToolboxSessions {
     })
   }
 
-  /** Open here, or found again. */
+  /** The open session, or one that is recovered. */
   #session(used: Used, record: SessionRecord): Promise<ShellSession> {
     const open = this.#open.get(record.processId)
     return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
@@ -232,8 +232,8 @@ export class ToolboxSessions {
 }
 
 /**
- * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of. Closed with 1000
- * when the command has ended: its exit code is asked for next.
+ * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of.
+ * Closed with 1000 when the command has ended: its exit code is asked for next.
  */
 export async function streamLogs(
   socket: WebSocket,

@@ -36,8 +36,8 @@ export interface SessionFacts {
  *
  *     stdin ──► marker · eval 'command' · marker     stdout, stderr ──► markers tell the commands' output apart
  *
- * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a restart
- * it finds that out again by reading the output from the beginning.
+ * The sandbox keeps the shell's output. This object only knows where each command's part begins and ends. After a
+ * restart it finds that out again by reading the output from the beginning.
  */
 export class ShellSession {
   readonly #process: ProcessHandle
@@ -151,7 +151,7 @@ export class ShellSession {
     }
   }
 
-  /** Its end is known, or will never be. */
+  /** Resolves when the command has ended, or its end will never be known. */
   async ended(command: SessionCommand, signal: AbortSignal): Promise<void> {
     while (command.exitCode === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
   }
@@ -188,7 +188,7 @@ export class ShellSession {
     return `${before} ${mark('begin')}; eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
   }
 
-  /** Notes where commands begin and end. */
+  /** Records where commands begin and end. */
   async #follow(): Promise<void> {
     const streams = this.#streams()
     const heldSince: Record<'stdout' | 'stderr', number | undefined> = {

@@ -17,8 +17,8 @@ import type { DataPlane, Entered } from './data-plane.ts'
  *
  *     [flags: 1][length: 4, big-endian][JSON]
  *
- * The last frame has flag 2 and tells how the stream ended. A stream that fails still has status 200; its last frame has
- * the error.
+ * The last frame has flag 2 and tells how the stream ended. A stream that fails still has status 200; its last frame
+ * has the error.
  */
 export type Message = Readonly<Record<string, unknown>>
 
@@ -26,7 +26,7 @@ export interface Call extends Entered {
   readonly message: Message
   /** Fires when the client goes away, or the daemon ends. */
   readonly signal: AbortSignal
-  /** How long the client wants to wait at most. */
+  /** The client's deadline. */
   readonly deadlineMs?: number
 }
 

@@ -8,8 +8,8 @@ const header = 'x-metadata-'
 const mostBytes = 4096
 
 /**
- * What clients have written down about files: kept beside the session, by path. So it follows what is done through this front, not what
- * programs do inside, and a copy of the sandbox begins without.
+ * What clients have written down about files: kept beside the session, by path. So it follows what is done through this
+ * front, not what programs do inside, and a copy of the sandbox begins without.
  */
 export class FileMetadata {
   readonly #all: ReadonlyMap<string, Readonly<Record<string, string>>>

@@ -29,7 +29,7 @@ export class Watchers {
     return id
   }
 
-  /** What happened since the last time. */
+  /** The events since the last call. */
   take(sessionId: string, id: string): object[] {
     const watcher = this.#find(sessionId, id)
     watcher.asked = Date.now()

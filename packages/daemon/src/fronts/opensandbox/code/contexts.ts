@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { LiveCommand, Session } from '../../../sessions/index.ts'
-import { needed, notSupported, parsed } from '../../shared/request.ts'
+import { ifMissing, needed, notSupported, parsed } from '../../shared/request.ts'
 import type { Call, Entry } from '../entry.ts'
 import * as schemas from '../schemas.ts'
 import { sendExecution } from './execution-events.ts'
@@ -119,7 +119,7 @@ class Contexts {
     })
   }
 
-  /** The command that a Python context is. */
+  /** The command that runs the interpreter of a Python context. */
   async interpreter({ caller, id }: Call, context: Context): Promise<LiveCommand> {
     const found = await this.#entry.services.sessions.commands
       .find(caller, id, context.id)
@@ -132,13 +132,13 @@ class Contexts {
 
   async end(call: Call, context: Context): Promise<void> {
     if (context.language === 'bash') await endShell(this.#entry, call, context.id)
-    else await this.interpreter(call, context).then((found) => found.kill('SIGKILL'), ifGone)
+    else await this.interpreter(call, context).then((found) => found.kill('SIGKILL'), ifMissing)
     await this.#entry.place.records.delete(call.caller.projectId, kind, keyOf({ id: call.id }, context.id))
   }
 
   async #alive(call: Call, id: string): Promise<Context | undefined> {
-    const context = await this.get(call, id).catch(ifGone)
-    if (context?.language === 'python' && !(await this.interpreter(call, context).catch(ifGone)))
+    const context = await this.get(call, id).catch(ifMissing)
+    if (context?.language === 'python' && !(await this.interpreter(call, context).catch(ifMissing)))
       return undefined
     return context
   }
@@ -156,9 +156,4 @@ function languageOf(given = 'python'): Language {
   const language = given.toLowerCase()
   if (language === 'python' || language === 'bash') return language
   throw notSupported(`The language ${given.slice(0, 50)}`, 'Use python or bash, or run it with a command.')
-}
-
-function ifGone(error: unknown): undefined {
-  if (!SandboxError.is(error, 'not_found')) throw error
-  return undefined
 }

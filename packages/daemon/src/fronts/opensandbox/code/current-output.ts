@@ -14,7 +14,7 @@ export async function textSoFar(
   output: (signal: AbortSignal) => AsyncIterable<ProcessEvent>,
   after: number,
   gone: AbortSignal,
-  /** It has ended, and so does its output. */
+  /** Whether the command has ended. */
   ended = false,
 ): Promise<{ text: string; cursor: number }> {
   const stop = new AbortController()

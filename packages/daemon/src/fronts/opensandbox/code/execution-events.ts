@@ -7,7 +7,7 @@ import { Lines } from './line-splitter.ts'
 
 const touchMs = 10_000
 
-/** What execd calls an event of an execution. */
+/** An event of an execution, as execd sends it. */
 export function event(type: string, fields: object = {}): ServerEvent {
   return { event: type, data: { type, ...fields, timestamp: Date.now() } }
 }

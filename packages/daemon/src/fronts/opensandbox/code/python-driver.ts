@@ -1,7 +1,8 @@
 /**
- * What keeps a Python context, inside the sandbox. It reads requests (`{"id", "code"}`, a line each) and answers with frames, a line of JSON
- * each. Both have descriptors of their own: the code sees an empty stdin, and what it and its children print comes through pipes, so that
- * output cannot be taken for a frame by accident. On purpose it can be; then a context deceives only its own owner.
+ * What keeps a Python context, inside the sandbox. It reads requests (`{"id", "code"}`, a line each) and answers with
+ * frames, a line of JSON each. Both have descriptors of their own: the code sees an empty stdin, and what it and its
+ * children print comes through pipes, so that output cannot be taken for a frame by accident. On purpose it can be;
+ * then a context deceives only its own owner.
  *
  * After a piece of code a mark is written into both pipes: when it comes out, everything printed before has been sent.
  */

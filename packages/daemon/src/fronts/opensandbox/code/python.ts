@@ -12,7 +12,10 @@ import { pythonDriver } from './python-driver.ts'
 /** Longer output lines are not frames of our driver. */
 const longestFrame = 8_388_608
 
-/** Starts an interpreter that keeps its variables from one piece of code to the next. It is a command of the session, found by its id. */
+/**
+ * Starts an interpreter that keeps its variables from one piece of code to the next. It is a command of the session,
+ * found by its id.
+ */
 export async function startPython({ services }: Entry, { caller, id }: Call): Promise<string> {
   const contextId = randomUUID()
   const request = {

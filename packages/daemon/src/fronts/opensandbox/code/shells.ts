@@ -51,7 +51,7 @@ export function sessionRoutes(entry: Entry): void {
   })
 }
 
-/** A new shell; its name. */
+/** Opens a shell and returns its name. */
 export async function openShell(entry: Entry, call: Call, cwd?: string): Promise<string> {
   const name = `opensandbox-${randomUUID()}`
   await entry.use(call, ({ open }) => shellOf(open, name, cwd ? { cwd } : {}))

@@ -6,7 +6,7 @@ import { notSupported } from '../../shared/request.ts'
 
 export type Files = Used['sandbox']['files']
 
-/** Relative paths begin where a session works. */
+/** Relative paths start at the session's working directory. */
 export function absolute({ sandbox }: Used, given: string): string {
   return path.posix.resolve(sandbox.workdir, given)
 }

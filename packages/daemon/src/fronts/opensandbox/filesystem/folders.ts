@@ -6,7 +6,6 @@ import { type Call, type Entry, several } from '../entry.ts'
 import * as schemas from '../schemas.ts'
 import { absolute, fileInfo, refuseOwner } from './file-info.ts'
 
-/** Folders of a sandbox, as execd serves them. */
 export function folderRoutes(entry: Entry): void {
   entry.execd('GET', '/directories/list', 'read', async (call) => {
     const folder = needed(call, 'path')
