@@ -175,7 +175,9 @@ describe('the packed daemon, engine and command', () => {
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-packages-'))
     await run(process.execPath, ['scripts/build.ts'], { cwd: root })
-    const packages = ['sdk', 'cloudflare', 'runner-client', 'engine', 'daemon', 'cli'].map((name) => `packages/${name}`)
+    const packages = ['sdk', 'cloudflare', 'runner-client', 'engine', 'daemon', 'cli'].map(
+      (name) => `packages/${name}`,
+    )
     const pack = [
       'pack',
       '--ignore-scripts',
