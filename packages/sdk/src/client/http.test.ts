@@ -161,17 +161,17 @@ describe('short requests', () => {
   })
 
   it('closes the connection when the caller aborts', async () => {
-    const { promise: left, resolve } = Promise.withResolvers<void>()
+    const { promise: closed, resolve } = Promise.withResolvers<void>()
+    const controller = new AbortController()
     const { http } = await serve((request, response) => {
       if (!request.url?.endsWith('slow')) return void response.end('{}')
       request.socket.on('close', () => resolve())
+      controller.abort()
     })
     await http.json('GET', '/')
-    const controller = new AbortController()
-    const asked = failureOf(http.json('GET', '/slow', { signal: controller.signal }))
-    setTimeout(() => controller.abort(), 20)
-    expect(await asked).toMatchObject({ code: 'aborted' })
-    await left
+    const call = failureOf(http.json('GET', '/slow', { signal: controller.signal }))
+    expect(await call).toMatchObject({ code: 'aborted' })
+    await closed
     expect(await http.json('GET', '/')).toEqual({})
   })
 
