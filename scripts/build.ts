@@ -1,6 +1,7 @@
 /** `npm run build [package…]`: JavaScript and declarations as they are published, in dependency order. */
 import { cpSync, existsSync, rmSync } from 'node:fs'
 import path from 'node:path'
+import { bundleCli } from './bundle-cli.ts'
 import { inOrder, packages } from './packages.ts'
 import { root, run, stages } from './tools.ts'
 
@@ -13,14 +14,14 @@ if (unknown) {
 
 await stages(
   inOrder(wanted)
-    .filter(({ folder }) => existsSync(path.join(folder, 'tsconfig.build.json')))
+    .filter(({ name, folder }) => name === 'cli' || existsSync(path.join(folder, 'tsconfig.build.json')))
     .map(({ name, folder }) => ({
       name: `build ${name}`,
       run: () => {
         rmSync(path.join(folder, 'dist'), { recursive: true, force: true })
         if (name === 'engine')
           cpSync(path.join(root, 'images'), path.join(folder, 'images'), { recursive: true })
-        return run('tsc', ['-p', path.join(folder, 'tsconfig.build.json')])
+        return name === 'cli' ? bundleCli() : run('tsc', ['-p', path.join(folder, 'tsconfig.build.json')])
       },
     })),
 )

@@ -1,16 +1,16 @@
 /** `npm run test:quick`: unit tests, the conformance kit on memory and local, and the boundaries. No runner, no root. */
 import { run, stages } from './tools.ts'
 
-/** Parts of file names, as vitest takes them. Everything else needs a sandbox, a daemon or a vendor's SDK. */
+/** Parts of file names, as vitest takes them. Other tests are slow, or need a sandbox, a daemon or a vendor's SDK. */
 const files = [
   'test/boundaries',
-  'packages/sdk/src/core',
   'packages/sdk/src/shared',
-  'packages/sdk/src/resilience',
+  'packages/sdk/src/resilience/retry',
+  'packages/sdk/src/resilience/failover',
   'packages/sdk/src/providers/memory',
-  'packages/sdk/src/providers/local',
+  'packages/sdk/src/providers/local/conformance',
+  'packages/sdk/src/providers/local/paths',
   'packages/sdk/src/testing/conformance.memory',
-  'packages/cloudflare/src/apply',
   'packages/cloudflare/src/discover',
   'packages/cloudflare/src/plan',
   'packages/daemon/src/config',

@@ -1,16 +1,16 @@
 /** `npm run bench -- cli`: how long the command takes, beside an empty Node program and `docker run`. */
-import { execFile } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { root } from '../../scripts/tools.ts'
 import type { Cleanup } from '../cleanup.ts'
 import { IMAGE, openDocker } from '../engine/docker.ts'
 import { dockerMissing } from '../engine/dockerd.ts'
 import { makeRootfs } from '../engine/rootfs.ts'
-import { folderIn, openWorkplace } from '../engine/workplace.ts'
-import { type Turn, timed } from '../measure.ts'
+import { folderIn, openWorkplace, type Workplace } from '../engine/workplace.ts'
+import type { Turn } from '../measure.ts'
 import { type Report, reportTurns } from '../report.ts'
 import { type Suite, type SuiteOptions, wanting } from '../suite.ts'
+import { type Ask, startWorker } from '../worker.ts'
 import { installCommand } from './installed.ts'
 
 const ids = [
@@ -29,22 +29,37 @@ export const cliSuite: Suite = {
 async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Promise<void> {
   const wants = wanting(options)
   const place = openWorkplace(cleanup)
-  const turns: Turn[] = [turn('node.start', process.execPath, ['-e', '0'])]
-  const home = folderIn(place, 'home')
-  const env = { PATH: process.env.PATH, HOME: home, SANDKASTEN_HOME: home }
-  const command = (at: string, bin: string) =>
-    Object.entries({ version: ['--version'], help: ['--help'], run: ['run', '--', 'true'] }).map(
-      ([name, args]) => turn(`${at}.${name}`, process.execPath, [bin, ...args], env),
-    )
+  const ask = await openWorker(place)
+  const turn = (id: string, ...command: string[]): Turn => ({
+    id,
+    samples: 2,
+    measure: async () => (await ask('run', ...command)).ms,
+  })
+  const sandkasten = (at: string, bin: string) => [
+    turn(`${at}.version`, process.execPath, bin, '--version'),
+    turn(`${at}.help`, process.execPath, bin, '--help'),
+    turn(`${at}.run`, process.execPath, bin, 'run', '--', 'true'),
+  ]
+  const turns = [turn('node.start', process.execPath, '-e', '0')]
   if (ids.some((id) => id.startsWith('cli.') && wants(id)))
-    turns.push(...command('cli', await installCommand(place)))
-  turns.push(...command('clone', join(root, 'packages/cli/bin/sandkasten.js')))
+    turns.push(...sandkasten('cli', await installCommand(place)))
+  turns.push(...sandkasten('clone', join(root, 'packages/cli/bin/sandkasten.js')))
   const missing = dockerMissing()
   if (missing !== undefined) report.skip('docker.run', missing)
   else if (wants('docker.run')) {
     const { socketPath } = await openDocker(place, makeRootfs(folderIn(place, 'rootfs')))
-    const args = ['-H', `unix://${socketPath}`, 'run', '--rm', '--network', 'none', IMAGE, 'true']
-    turns.push(turn('docker.run', 'docker', args))
+    const command = [
+      'docker',
+      '-H',
+      `unix://${socketPath}`,
+      'run',
+      '--rm',
+      '--network',
+      'none',
+      IMAGE,
+      'true',
+    ]
+    turns.push(turn('docker.run', ...command))
   }
   report.heading('The command')
   await reportTurns({ report, wants }, turns, options.quick ? 3 : 15)
@@ -53,6 +68,23 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
   report.compare('cli.run', 'docker.run', 0.5)
 }
 
-function turn(id: string, program: string, args: readonly string[], env?: NodeJS.ProcessEnv): Turn {
-  return { id, samples: 2, measure: () => timed(() => promisify(execFile)(program, [...args], { env })) }
+/** It sees an empty folder as the default place of sandboxes: naming another place would load the configuration. */
+async function openWorker(place: Workplace): Promise<Ask> {
+  const usual = '/var/lib/sandkasten'
+  mkdirSync(usual, { recursive: true })
+  const mount = 'mount --bind "$0" "$1" && shift && exec "$@"'
+  return startWorker(place.cleanup, new URL('./worker.ts', import.meta.url), {
+    args: [folderIn(place, 'home')],
+    wrapper: [
+      'unshare',
+      '--mount',
+      '--propagation',
+      'private',
+      'sh',
+      '-c',
+      mount,
+      folderIn(place, 'engine'),
+      usual,
+    ],
+  })
 }

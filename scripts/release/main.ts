@@ -39,7 +39,7 @@ await stages([
     name: 'runners',
     run: async () => {
       runners = await buildRunners(path.join(output, 'runners'))
-      // A release without a platform would break its users; a trial run may lack the cross compiler.
+      // A release without a platform would break its users; a dry run may lack the cross compiler.
       return options.publish && runners.some(({ file }) => file === undefined) ? 1 : 0
     },
   },

@@ -60,7 +60,7 @@ type Run = (command: readonly string[]) => Promise<string>
 async function runAsAccount(folder: string, node: string): Promise<void> {
   await using account = await temporaryAccount({ checkout: folder, range: true })
   const at = path.join(account.home, '../checkout')
-  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', SANDKASTEN_HOME: account.home }
+  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }
   // The project belongs to root, so the account works in its home.
   const inHome = ['sh', '-c', 'cd "$HOME" && exec "$@"', 'sh']
   await runAll(folder, `Node ${node}, ordinary account`, (command) =>

@@ -40,10 +40,11 @@ function cacheCompiledCode() {
   try {
     const { XDG_CACHE_HOME: named = '' } = process.env
     const base = path.isAbsolute(named) ? named : path.join(os.homedir(), '.cache')
-    fs.mkdirSync(base, { recursive: true, mode: 0o700 })
+    // A home folder that does not exist is not created.
+    if (!fs.existsSync(base)) fs.mkdirSync(base, { mode: 0o700 })
     if (process.getuid && fs.statSync(base).uid !== process.getuid()) return
     enableCompileCache(path.join(base, 'sandkasten/node'))
   } catch {
-    // A home folder that cannot be written only costs time.
+    // Without a cache, the command only takes longer.
   }
 }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -56,4 +56,10 @@ it('an old Node gets one line that names the version it needs', async () => {
 it('compiled code is cached in a folder of this account', async () => {
   await run(process.execPath, [bin, '--help'], { env: { HOME: home } })
   expect(readdirSync(path.join(home, '.cache/sandkasten/node'))).toHaveLength(1)
+})
+
+it('a home folder that does not exist is not created', async () => {
+  const absent = path.join(home, 'absent')
+  await run(process.execPath, [bin, '--help'], { env: { HOME: absent } })
+  expect(existsSync(absent)).toBe(false)
 })
