@@ -31,7 +31,16 @@ function stub(name: string, text: string): void {
   writeFileSync(path.join(bin, name), `#!/bin/sh\n${text}\n`)
   chmodSync(path.join(bin, name), 0o755)
 }
-stub('apt-get', `echo "$@" >> ${calls}; case "$*" in *--simulate*) echo 'Remv cargo [0.66.0]';; esac`)
+const policy = '/usr/sbin/policy-rc.d'
+stub(
+  'apt-get',
+  `echo "$@" >> ${calls}
+case "$*" in
+  *--simulate*) echo 'Remv cargo [0.66.0]' ;;
+  install*) [ "$POLICY" ] && { ${policy}; echo "policy $?" >> ${calls}; }; [ "$KILLED" ] && kill -9 $PPID ;;
+esac
+true`,
+)
 stub(
   'apt-cache',
   `case "$2" in *-web) echo '  Candidate: 1.96.0+dfsg1-1~deb12u2';; *) echo '  Candidate: 1.63.0+dfsg1-2';; esac`,
@@ -124,9 +133,28 @@ describe('missing packages', () => {
     expect(calls).toMatch(installed)
   })
 
-  it('leaves nothing that prevents services from starting', async () => {
-    const before = existsSync('/usr/sbin/policy-rc.d')
-    await install({ terminal: false })
-    expect(existsSync('/usr/sbin/policy-rc.d')).toBe(before)
+  /** In a mount namespace with an empty `/usr/sbin`: this machine's own policy is neither used nor changed. */
+  async function policyOf(env: Record<string, string>) {
+    const inside = `/bin/mount -t tmpfs none /usr/sbin && { "$0" "$1"; [ ! -e ${policy} ] && echo none || { ${policy}; echo "exit $?"; }; }`
+    const args = ['--mount', '/bin/sh', '-c', inside, process.execPath, driverFile]
+    const child = spawn('/usr/bin/unshare', args, {
+      env: { ...process.env, PATH: `${bin}:${oldRust}:/nowhere`, POLICY: '1', ...env },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let after = ''
+    child.stdout.on('data', (data) => {
+      after += data
+    })
+    await once(child, 'close')
+    const during = /^policy (\d+)$/m.exec(readFileSync(calls, 'utf8'))?.[1]
+    return { during, after: after.trim().split('\n').at(-1) }
+  }
+
+  it('keeps services from starting only while it is installed', async () => {
+    expect(await policyOf({})).toEqual({ during: '101', after: 'none' })
+  })
+
+  it('lets services start after an install that was killed', async () => {
+    expect(await policyOf({ KILLED: '1' })).toEqual({ during: '101', after: 'exit 0' })
   })
 })

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { OciIsolator } from '../isolator.ts'
 import { hasProgram } from '../launch/find-program.ts'
 import { collectDiskTemplates, diskTemplateFor } from './limited-disk.ts'
 
@@ -40,6 +41,21 @@ describe('templates of disks with a limit', () => {
     expect([old, draft].filter(existsSync)).toEqual([])
     expect([used, other].filter(existsSync)).toEqual([used, other])
     expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
+  })
+
+  it('go with a sweep, also when no other size is asked for', async () => {
+    const imagesFolder = join(folder, 'images')
+    const old = await diskTemplateFor(16 * MiB, imagesFolder)
+    age(old, 2 * HOUR)
+    const ids = { folder: join(folder, 'ids') }
+    const isolator = new OciIsolator({
+      runner: '/bin/true',
+      runFolder: join(folder, 'run'),
+      imagesFolder,
+      ids,
+    })
+    await isolator.sweep(join(folder, 'sandboxes')).finally(() => isolator.close())
+    expect(existsSync(old)).toBe(false)
   })
 
   it('are collected where there is no folder of images yet', () => {
