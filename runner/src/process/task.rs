@@ -265,6 +265,7 @@ impl Tasks {
 
     /// Queues an ended task for eviction, and evicts the oldest beyond the limits.
     pub fn finish(&mut self, key: u32) {
+        self.drop_read_commands();
         self.finished.push_back(key);
         let mut held: usize = self
             .finished
@@ -285,6 +286,18 @@ impl Tasks {
                 None => drop(self.finished.remove(index)),
             }
         }
+    }
+
+    /// Drops finished shell commands that are bound to a connection and have no reader. Only the client that started
+    /// such a command knows its id, and that client reads it from the start.
+    fn drop_read_commands(&mut self) {
+        let read = |task: &Task| {
+            task.bound.is_some() && task.readers.is_empty() && matches!(task.what, What::Command { .. })
+        };
+        let read: Vec<u32> = (self.finished.iter().copied())
+            .filter(|key| self.map.get(key).is_some_and(read))
+            .collect();
+        read.into_iter().for_each(|key| self.forget(key));
     }
 
     /// Removes a task that could not start.

@@ -1,7 +1,7 @@
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import { checkCount, checkMs, HeadTail, maybeDone, randomId } from '@sandkasten/sdk/provider'
-import type { RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
+import type { CommandOptions, RunnerClient, RunnerShell, TaskOutput } from '../index.ts'
 import { overdue, overdueMs, within } from './overdue.ts'
 import { type ProcessHost, told } from './process.ts'
 
@@ -12,6 +12,7 @@ export class DrivenShell implements SandboxShell {
   readonly #reopen: (client: RunnerClient) => Promise<RunnerShell>
   #cwd: string
   #closed = false
+  #opened: { client: RunnerClient; shell: RunnerShell } | undefined
 
   constructor(options: {
     name: string
@@ -35,21 +36,39 @@ export class DrivenShell implements SandboxShell {
     if (this.#closed) throw closed(this.name)
     const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
     const client = await this.#host.client()
-    const shell = await told(this.#host, this.#reopen(client))
     const id = options.execId ?? `exec-${randomId()}`
     // A command without an id of the caller ends with the connection: it could not be found again.
     const bound = this.#host.bound && options.execId === undefined
     try {
-      const start = shell.start(command, { id, bound, timeoutMs, signal: options.signal })
-      const task = await told(this.#host, start)
+      const request = { id, bound, timeoutMs, signal: options.signal }
+      const { shell, task } = await told(this.#host, this.#start(client, command, request))
       const limit = timeoutMs === undefined ? undefined : { timeoutMs, shellId: shell.id }
       const result = await told(this.#host, this.#follow(client, id, task, options, limit))
-      // An id that cannot be asked for again need not be remembered.
-      if (options.execId === undefined) await client.forget(id).catch(() => {})
+      // The runner drops bound commands by itself. It need not remember other ids that no caller knows.
+      if (options.execId === undefined && !bound) void client.forget(id).catch(() => {})
       return result
     } catch (error) {
       throw options.execId === undefined ? maybeDone(error) : error
     }
+  }
+
+  /** One request, unless the shell is new to this connection or was closed meanwhile. */
+  async #start(
+    client: RunnerClient,
+    command: string,
+    options: CommandOptions,
+  ): Promise<{ shell: RunnerShell; task: TaskOutput }> {
+    const known = this.#opened?.client === client ? this.#opened.shell : undefined
+    if (known) {
+      try {
+        return { shell: known, task: await known.start(command, options) }
+      } catch (error) {
+        if (!SandboxError.is(error, 'not_found')) throw error
+      }
+    }
+    const shell = await this.#reopen(client)
+    this.#opened = { client, shell }
+    return { shell, task: await shell.start(command, options) }
   }
 
   async attach(execId: string, options: ShellExecOptions = {}): Promise<ShellResult> {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createSocketServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { bodyOf, Http } from './http.ts'
+import { Http } from './http.ts'
 
 const closing: Array<() => void> = []
 afterEach(() => {
@@ -38,7 +38,7 @@ async function bytesOf(http: Http, path = '/', signal?: AbortSignal): Promise<Bu
 }
 
 async function download(http: Http, path = '/', signal?: AbortSignal): Promise<AsyncGenerator<Uint8Array>> {
-  return bodyOf(await http.send('GET', path, { signal }), signal)
+  return http.chunks(path, { signal })
 }
 
 /** A port of this machine on which nothing listens. Port 9 would not do: fetch refuses it without trying. */

@@ -55,7 +55,7 @@ export class SessionFiles {
       ? {}
       : { range: `bytes=${start}-${end === undefined ? '' : end - 1}` }
     try {
-      return bodyOf(await this.#send('GET', '', { query: { path }, headers, signal }), signal)
+      return await this.#http.chunks(this.#path, this.#with({ query: { path }, headers, signal }))
     } catch (error) {
       // Reading beyond the end yields nothing.
       if (!whole && SandboxError.is(error, 'invalid_argument') && typeof error.details.size === 'number')

@@ -1,6 +1,8 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/abort.ts'
+import { concat } from '../shared/bytes.ts'
 import type { DaemonConnection } from './connection.ts'
+import { type NodeDownload, nodeDownload } from './node-download.ts'
 import { errorOfResponse } from './problem.ts'
 
 export interface RequestOptions {
@@ -11,16 +13,18 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Sends requests to the daemon with `fetch`. It never retries, and every failure is a SandboxError. */
+/** Sends requests to the daemon with `fetch`, and downloads in Node with `nodeDownload`. It never retries, and every failure is a SandboxError. */
 export class Http {
   readonly #base: string
   readonly #key: string
   readonly #fetch: typeof globalThis.fetch
+  readonly #download: NodeDownload | undefined
 
   constructor({ url, apiKey, fetch }: DaemonConnection) {
     this.#base = url
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
+    this.#download = fetch ? undefined : nodeDownload(url)
   }
 
   /** Resolves when the head of a successful response has arrived. */
@@ -35,6 +39,27 @@ export class Http {
     }
     if (response.ok) return response
     throw await errorOfResponse(response)
+  }
+
+  /** Downloads with GET. Resolves when the head of a successful response has arrived; then yields the body. */
+  async chunks(path: string, options: RequestOptions = {}): Promise<AsyncGenerator<Uint8Array>> {
+    const { signal } = options
+    if (!this.#download) return bodyOf(await this.send('GET', path, options), signal)
+    throwIfAborted(signal)
+    const headers = { authorization: `Bearer ${this.#key}`, ...checkedHeaders(options.headers) }
+    const url = this.#url(path, options.query)
+    const {
+      status,
+      headers: found,
+      body,
+    } = await this.#download(url, { headers, signal }).catch((cause) => {
+      throw lostError(new TypeError('The request failed.', { cause }), signal)
+    })
+    const chunks = translated(body, signal)
+    if (status >= 200 && status < 300) return chunks
+    const text: Uint8Array[] = []
+    for await (const chunk of chunks) text.push(chunk)
+    throw await errorOfResponse(new Response(concat(text), { status, headers: found }))
   }
 
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
@@ -133,6 +158,14 @@ export async function* bodyOf(
     throw lostError(error, signal)
   } finally {
     if (!ended) void reader.cancel().catch(() => {})
+  }
+}
+
+async function* translated(body: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined) {
+  try {
+    yield* body
+  } catch (error) {
+    throw lostError(error, signal)
   }
 }
 
