@@ -20,7 +20,7 @@ describe('which runtime it is', () => {
     expect(
       [{}, { runtime: '/opt/runsc' }, { runtime: '/x', runtimeKind: 'runsc' as const }].map(isolationOf),
     ).toEqual(['container', 'gvisor', 'gvisor'])
-    await expect(findRuntime('/bin/true')).rejects.toThrow(/no runtime that is known/)
+    await expect(findRuntime('/bin/true')).rejects.toThrow(/not a known runtime/)
     await expect(findRuntime('no-such-runtime')).rejects.toThrow(/not installed/)
     expect(await findRuntime('/bin/true', 'runc')).toEqual({ kind: 'runc', program: '/bin/true' })
     expect(await findRuntime('/opt/runc')).toEqual({ kind: 'runc', program: '/opt/runc' })
