@@ -43,17 +43,28 @@ export interface Caller {
 
 export type CheckUsage = (usage: Usage) => void;
 
+export type Command = LiveCommand | StoredCommand;
+
+interface CommandBase {
+    readonly row: ExecRow;
+    output(after: number, signal: AbortSignal): AsyncIterable<ProcessEvent>;
+}
+
 export type CommandRequest = ShellRequest | RunRequest;
 
 export declare class Commands {
     constructor(context: Context, use: Use, budget: StoreBudget);
-    start(caller: Caller, id: string, execId: string, request: CommandRequest, options?: UseOptions): Promise<Tracked | ExecRow>;
-    find(caller: Caller, id: string, execId: string): Promise<Tracked | ExecRow>;
+    start(caller: Caller, id: string, execId: string, request: CommandRequest, options?: UseOptions): Promise<Command>;
+    find(caller: Caller, id: string, execId: string): Promise<Command>;
     list(caller: Caller, id: string, limit: number): Promise<ListedExec[]>;
-    replay(caller: Caller, row: ExecRow, after: number, signal: AbortSignal): AsyncGenerator<ProcessEvent>;
     isWorking(id: string): boolean;
     recover(session: Session, used: Taken): Promise<void>;
     close(): void;
+}
+
+export declare class ConcurrencyLimit {
+    constructor(most?: number);
+    run<T>(projectId: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T>;
 }
 
 export interface Context {
@@ -226,8 +237,6 @@ export declare class Execs {
     prune(sessionId: string, keep: number): Promise<void>;
 }
 
-export type Execute = <R>(query: CompiledQuery<R>) => R[] | Promise<R[]>;
-
 export type FileConfig = z.infer<typeof fileSchema>;
 
 export interface FrontConfig {
@@ -300,7 +309,7 @@ export interface KeyRow {
 }
 
 export declare class Keys {
-    constructor(db: Kysely<Tables>, execute: Execute);
+    constructor(db: Kysely<Tables>);
     byHash(hash: string): Promise<OpeningKey | undefined>;
     get(projectId: string, id: string): Promise<KeyRow | undefined>;
     list(projectId: string): Promise<KeyRow[]>;
@@ -361,6 +370,14 @@ export type ListedExec = Omit<ExecRow, 'events'> & {
 export interface ListenAddress {
     readonly host: string;
     readonly port: number;
+}
+
+export interface LiveCommand extends CommandBase {
+    readonly state: 'live';
+    readonly done: Promise<ExecRow>;
+    kill(signal: ProcessSignal): Promise<boolean>;
+    write?(data: Uint8Array): Promise<void>;
+    closeStdin?(): Promise<void>;
 }
 
 export declare class LiveSessions {
@@ -478,6 +495,8 @@ export interface ProjectRow {
     created_at: number;
     turn: number;
 }
+
+export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>;
 
 export declare class Reaper {
     constructor(context: Context, lifecycle: Lifecycle, commands: Commands, budget: StoreBudget);
@@ -612,7 +631,6 @@ export interface SessionRow {
 }
 
 export declare class SessionService {
-    readonly context: Context;
     readonly use: Use;
     readonly commands: Commands;
     readonly snapshots: SnapshotsOfSessions;
@@ -620,10 +638,20 @@ export declare class SessionService {
     readonly reaper: Reaper;
     readonly reconciler: Reconciler;
     readonly leases: Leases;
-    readonly turns: Turns;
+    readonly memory: ResultMemory;
+    readonly provider: ProviderFacts;
+    readonly largeCalls: ConcurrencyLimit;
     constructor(context: Context);
     create(caller: Caller, request: CreateRequest, signal?: AbortSignal): Promise<Created>;
     get(caller: Caller, id: string): Promise<Session>;
+    lookup(id: string): Promise<Session | undefined>;
+    lookupAll(): Promise<Session[]>;
+    isHere({ instance_id }: Pick<Session, 'instance_id'>): boolean;
+    touch(id: string, cwd?: string): void;
+    hold(id: string): () => void;
+    locked<T>(key: string, work: () => Promise<T>): Promise<T>;
+    opened({ id, incarnation }: Session): Open | undefined;
+    stats({ sandbox_id: sandboxId }: Session): Promise<object | undefined>;
     list(caller: Caller, filter: {
         status?: readonly SessionStatus[];
         name?: string;
@@ -677,7 +705,7 @@ export declare class SessionService {
 export type SessionStatus = 'creating' | 'running' | 'paused' | 'stopped' | 'expired' | 'crashed' | 'failed' | 'destroyed';
 
 export declare class Sessions {
-    constructor(db: Kysely<Tables>, execute: Execute);
+    constructor(db: Kysely<Tables>);
     get(id: string): Promise<SessionRow | undefined>;
     list({ projectId, status, name, labels, limit, after }: SessionFilter): Promise<SessionRow[]>;
     shiftLeases(instanceId: string, ms: number): Promise<void>;
@@ -765,6 +793,7 @@ export declare class SnapshotsOfSessions {
         name?: string;
         signal?: AbortSignal;
     }): Promise<SnapshotRow>;
+    find(caller: Caller, id: string): Promise<SnapshotRow | undefined>;
     get(caller: Caller, id: string): Promise<SnapshotRow>;
     list(caller: Caller, options: {
         sessionId?: string;
@@ -815,6 +844,10 @@ export declare class StoreBudget {
 
 export type StoreKind = 'sqlite' | 'postgres';
 
+export interface StoredCommand extends CommandBase {
+    readonly state: 'stored';
+}
+
 export interface Tables {
     projects: ProjectRow;
     keys: KeyRow;
@@ -840,20 +873,6 @@ export declare class Terminals {
     attach<T>(caller: Caller, id: string, terminalId: string, work: (terminal: SandboxTerminal) => Promise<T>, use?: UseOptions): Promise<T>;
     ended(id: string, terminalId: string, exit: object): Promise<void>;
     touch(id: string): void;
-}
-
-export interface Tracked {
-    readonly row: ExecRow;
-    output(after: number, signal: AbortSignal): AsyncIterable<ProcessEvent>;
-    readonly done: Promise<ExecRow>;
-    kill(signal: ProcessSignal): Promise<boolean>;
-    write?(data: Uint8Array): Promise<void>;
-    closeStdin?(): Promise<void>;
-}
-
-export declare class Turns {
-    constructor(most?: number);
-    run<T>(projectId: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T>;
 }
 
 export interface Usage {
@@ -945,7 +964,7 @@ export declare const fileSchema: z.ZodObject<{
     keep_audit_mb: z.ZodDefault<z.ZodInt>;
     defaults: z.ZodPrefault<z.ZodObject<{
         cpu_limit: z.ZodDefault<z.ZodNumber>;
-        mem_limit_mb: z.ZodDefault<z.ZodInt>;
+        memory_mb: z.ZodDefault<z.ZodInt>;
         pids_limit: z.ZodDefault<z.ZodInt>;
         tmp_limit_mb: z.ZodDefault<z.ZodInt>;
         disk_limit_mb: z.ZodOptional<z.ZodInt>;
@@ -960,7 +979,7 @@ export declare const fileSchema: z.ZodObject<{
     }, z.core.$strict>>;
     max: z.ZodPrefault<z.ZodObject<{
         cpu_limit: z.ZodDefault<z.ZodNumber>;
-        mem_limit_mb: z.ZodDefault<z.ZodInt>;
+        memory_mb: z.ZodDefault<z.ZodInt>;
         pids_limit: z.ZodDefault<z.ZodInt>;
         disk_limit_mb: z.ZodDefault<z.ZodInt>;
     }, z.core.$strict>>;
@@ -983,7 +1002,7 @@ export declare const fileSchema: z.ZodObject<{
         size: z.ZodInt;
         image: z.ZodOptional<z.ZodString>;
         cpu_limit: z.ZodOptional<z.ZodNumber>;
-        mem_limit_mb: z.ZodOptional<z.ZodInt>;
+        memory_mb: z.ZodOptional<z.ZodInt>;
         pids_limit: z.ZodOptional<z.ZodInt>;
         disk_limit_mb: z.ZodOptional<z.ZodInt>;
         network_mode: z.ZodOptional<z.ZodEnum<{

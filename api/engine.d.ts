@@ -1,5 +1,5 @@
 // @sandkasten/engine
-//   * from @sandkasten/sdk/runner
+//   * from @sandkasten/runner-client
 //   DockerIsolator
 //   DockerIsolatorOptions
 //   DockerProfile
@@ -23,12 +23,10 @@
 //   IsolatedSandbox
 //   Isolator
 //   IsolatorSpec
-//   LayeredDisks
 //   OciIsolator
 //   OciIsolatorOptions
 //   OpenNetwork
 //   ProbeResult
-//   Recipe
 //   RuntimeKind
 //   SandboxEnd
 //   SandboxStats
@@ -36,13 +34,12 @@
 //   VolumeInfo
 //   VolumeMount
 //   daemonsHere
+//   decideIsolator
 //   dockerProfile
 //   engineCapabilities
 //   engineDefaults
 //   imageStore
 //   locateRunner
-//   parseReference
-//   readRecipe
 //   recipeNames
 //   rootBelow
 //   runtimeKinds
@@ -195,7 +192,6 @@ export interface EngineProviderOptions {
     hostImage?: HostImageOptions;
     oci?: Partial<OciIsolatorOptions>;
     docker?: Partial<DockerIsolatorOptions>;
-    stays?: boolean;
     onWarning?: (message: string) => void;
     acceptNoIsolation?: boolean;
 }
@@ -211,26 +207,6 @@ export interface FolderMount {
     readonly source: string;
     readonly target: string;
     readonly readOnly?: boolean;
-}
-
-export interface Footing {
-    readonly kind: 'root' | 'range' | 'own';
-    readonly inside: Inside;
-    command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]];
-    takeIds(places: Places): number;
-    freeIds(first: number, places: Places): void;
-    sweepIds(isGone: (folder: string) => boolean): void;
-    prepareDisk(places: Places, spec: IsolatorSpec, isNew: boolean): void;
-    furnish?(places: Places): void;
-    skeleton(spec: IsolatorSpec): SkeletonEntry[];
-    layout(): CgroupLayout;
-    prepareGroups(layout: CgroupLayout, parent: string): void;
-    weaker(layout: CgroupLayout): string[];
-    readonly folders: {
-        readonly run: string;
-        readonly stage: string;
-        readonly data: string;
-    };
 }
 
 export declare const HIDDEN_IN_HOST: readonly string[];
@@ -346,7 +322,7 @@ export interface ImportOptions {
     readonly onProgress?: (progress: ImageProgress) => void;
 }
 
-export interface Inside {
+export interface InsideIds {
     readonly first: number;
     readonly count: number;
     readonly uid: number;
@@ -375,10 +351,9 @@ export interface IsolatedSandbox extends SandboxPlace {
 export interface Isolator {
     readonly name: string;
     readonly isolation: Isolation;
-    readonly churned?: readonly string[];
+    readonly runFolders?: readonly string[];
     probe(): Promise<ProbeResult>;
     start(spec: IsolatorSpec): Promise<IsolatedSandbox>;
-    furnish?(folder: string): void;
     attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>;
     lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>;
     remove(place: SandboxPlace): Promise<boolean>;
@@ -407,7 +382,7 @@ export interface IsolatorSpec extends SandboxPlace {
 
 export interface LayeredDisks {
     upperOf(spec: IsolatorSpec): Upper;
-    groundOf(spec: IsolatorSpec): readonly string[];
+    lowerFoldersOf(spec: IsolatorSpec): readonly string[];
 }
 
 export interface Limits {
@@ -423,14 +398,13 @@ export interface Limits {
 export declare class OciIsolator implements Isolator {
     readonly name = "oci";
     readonly isolation: Isolation;
-    readonly footing: Footing;
-    readonly churned: readonly string[];
+    readonly privileges: Privileges;
+    readonly runFolders: readonly string[];
     constructor(options: OciIsolatorOptions);
     weaker(): Promise<readonly string[]>;
     readonly disks: LayeredDisks;
     probe(): Promise<ProbeResult>;
     start(spec: IsolatorSpec): Promise<IsolatedSandbox>;
-    furnish(folder: string): void;
     attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>;
     lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>;
     remove(place: SandboxPlace): Promise<boolean>;
@@ -472,6 +446,25 @@ export interface Places {
     readonly socket: string;
 }
 
+export interface Privileges {
+    readonly kind: 'root' | 'range' | 'own';
+    readonly inside: InsideIds;
+    command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]];
+    takeIds(places: Places): number;
+    freeIds(first: number, places: Places): void;
+    sweepIds(isGone: (folder: string) => boolean): void;
+    prepareDisk(places: Places, spec: IsolatorSpec): void;
+    skeleton(spec: IsolatorSpec): SkeletonEntry[];
+    layout(): CgroupLayout;
+    prepareGroups(layout: CgroupLayout, parent: string): void;
+    weaker(layout: CgroupLayout): string[];
+    readonly folders: {
+        readonly run: string;
+        readonly stage: string;
+        readonly data: string;
+    };
+}
+
 export type ProbeResult = {
     readonly ok: true;
     readonly detail: string;
@@ -489,25 +482,6 @@ export interface PullOptions {
     readonly signal?: AbortSignal;
     readonly onProgress?: (done: number, total: number) => void;
 }
-
-export interface Recipe {
-    readonly name: string;
-    readonly description: string;
-    readonly packages: readonly string[];
-    readonly env: Readonly<Record<string, string>>;
-    readonly workdir: string;
-}
-
-export type Reference = {
-    readonly kind: 'registry';
-    readonly name: string;
-    readonly host?: string;
-    readonly digest?: string;
-} | {
-    readonly kind: 'oci' | 'docker-archive';
-    readonly name: string;
-    readonly path: string;
-};
 
 export type RegistryOptions = Omit<ImportOptions, 'name'> & Pick<PullOptions, 'authfile' | 'skopeo'>;
 
@@ -590,6 +564,8 @@ export interface VolumeMount {
 
 export declare function daemonsHere(): string[];
 
+export declare function decideIsolator(options: EngineProviderOptions): EngineDecision;
+
 export declare function dockerProfile(architecture: Architecture): DockerProfile;
 
 export declare const engineCapabilities: EngineCapabilities;
@@ -601,10 +577,6 @@ export declare function imageStore(options?: Pick<EngineProviderOptions, 'root' 
 export declare function locateRunner(options?: {
     onBuild?: () => void;
 }): Promise<string>;
-
-export declare function parseReference(text: string): Reference;
-
-export declare function readRecipe(text: string, depth?: number): Recipe;
 
 export declare function recipeNames(): string[];
 

@@ -133,6 +133,7 @@
 //   errnoHint
 //   gitCredentials
 //   matches
+//   maybeDone
 //   onAbort
 //   pageOf
 //   quoteArg
@@ -142,8 +143,9 @@
 //   takeSource
 //   throwIfAborted
 
-// @sandkasten/sdk/folder
+// @sandkasten/sdk/internal
 //   FolderDriver
+//   PortForwards
 //   ProcessIdentity
 //   SandboxRecord
 //   errnoOf
@@ -158,51 +160,6 @@
 //   translate
 //   withLock
 //   writeRecord
-
-// @sandkasten/sdk/ports
-//   PortForwards
-
-// @sandkasten/sdk/runner
-//   AttachOptions
-//   CallOptions
-//   CommandOptions
-//   CommandResult
-//   ConnectOptions
-//   Content
-//   DirectoryEntry
-//   FileContent
-//   FileFacts
-//   FileOptions
-//   LaunchOptions
-//   ListeningPort
-//   OpenShellOptions
-//   OutputEvent
-//   PortsChange
-//   ProcessExit
-//   ProcessLimits
-//   ProtocolError
-//   ReadOptions
-//   RunOptions
-//   RunResult
-//   RunnerClient
-//   RunnerConnection
-//   RunnerFiles
-//   RunnerProcess
-//   RunnerShell
-//   RunnerStats
-//   ShellInfo
-//   StartOptions
-//   TaskInfo
-//   TaskOutput
-//   WatchEvent
-//   Welcome
-//   WriteOptions
-//   gather
-
-// @sandkasten/sdk/runner/driver
-//   Place
-//   ProcessHost
-//   RunnerPrograms
 
 // @sandkasten/sdk/local
 //   LocalCapabilities
@@ -425,10 +382,6 @@ export type AnyProvider = SandboxProvider;
 
 export type AnySandbox = SandboxHandle;
 
-export interface AttachOptions extends ReadOptions, CallOptions {
-    stdin?: boolean;
-}
-
 export interface AutoDetectOptions {
     env?: Environment;
     onDecision?: (detection: Detection) => void;
@@ -476,18 +429,11 @@ export interface ByteSource {
     cancel(): void;
 }
 
-export type Bytes = string | Uint8Array;
-
 export interface Bytes extends Uint8Array<ArrayBuffer> {
     toString(encoding?: 'utf8' | 'utf-8' | 'latin1' | 'hex' | 'base64'): string;
 }
 
 export type BytesSource = string | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
-
-export interface CallOptions {
-    signal?: AbortSignal;
-    answerTimeoutMs?: number;
-}
 
 export interface CallOptions {
     signal?: AbortSignal;
@@ -500,12 +446,6 @@ type Callback<T> = (error: (Error & {
 export type Capabilities = {
     readonly [A in Ability]?: AbilityLevel;
 };
-
-export interface CborMap {
-    [key: string]: CborValue | undefined;
-}
-
-export type CborValue = null | boolean | number | string | Uint8Array | CborValue[] | CborMap;
 
 export interface ChildOptions {
     session?: boolean;
@@ -621,28 +561,12 @@ export type CommandMatcher = string | ((call: {
     args: readonly string[];
 }) => boolean);
 
-export interface CommandOptions extends ReadOptions, CallOptions {
-    id: string;
-    timeoutMs?: number;
-    separate?: boolean;
-    cols?: number;
-    rows?: number;
-    ringBytes?: number;
-    bound?: boolean;
-}
-
 interface CommandOptions extends CallOptions {
     cmd: string;
     args?: readonly string[];
     env?: Readonly<Record<string, string>>;
     cwd?: string;
     timeoutMs?: number;
-}
-
-export interface CommandResult extends ProcessExit {
-    output: Buffer;
-    stderr: Buffer;
-    omitted: number;
 }
 
 export interface CommandResult {
@@ -696,11 +620,6 @@ export interface ConformanceReport {
     readonly leftovers?: Error;
 }
 
-export interface ConnectOptions {
-    timeoutMs?: number;
-    signal?: AbortSignal;
-}
-
 export interface ConnectionOptions {
     url?: string | undefined;
     baseUrl?: string | undefined;
@@ -712,8 +631,6 @@ export interface Content {
     readonly chunks: readonly Uint8Array[];
     readonly size: number;
 }
-
-export type Content = Bytes | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 export type CreateOption = Exclude<keyof CreateSandboxOpts, 'signal' | 'timeout'>;
 
@@ -927,7 +844,7 @@ export interface DaytonaSnapshot {
 export interface DetachedCommandOptions extends CommandOptions {
     detached: true;
     stdin?: BytesSource | 'pipe';
-    processId?: string;
+    execId?: string;
     outputBufferBytes?: number;
 }
 
@@ -951,25 +868,7 @@ export interface DetectionRow {
     readonly make?: (env: SetVariables) => unknown;
 }
 
-export interface DirectoryEntry extends FileFacts {
-    path: string;
-    pathBytes: Uint8Array;
-}
-
-export interface Draft {
-    readonly sandboxId: string;
-    readonly folder: string;
-}
-
 export type Draft = Omit<Behaviour, 'group'>;
-
-export declare class Drafts {
-    constructor(place: () => string, furnish: (folder: string) => void);
-    make(): Promise<Draft>;
-    appear(draft: Draft, folder: string, record: SandboxRecord): Promise<void>;
-    prepare(furnish: (folder: string) => void): void;
-    clear(): Promise<void>;
-}
 
 export declare class DriverProvider<C extends Capabilities> implements SandboxProviderCore<C>, SnapshotAdmin {
     readonly name: string;
@@ -1130,35 +1029,12 @@ export interface FileChange {
     readonly path: string;
 }
 
-export interface FileContent extends AsyncIterable<Buffer> {
-    readInto(view: Uint8Array): Promise<number>;
-    lend(take: Taker): Promise<void>;
-    cancel(): void;
-}
-
 export interface FileEntry extends FileStat {
     readonly name: string;
     readonly path: string;
 }
 
-export interface FileFacts {
-    kind: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
-    size: number;
-    mode: number;
-    uid: number;
-    gid: number;
-    mtimeMs: number;
-    inode?: number;
-    links: number;
-    target?: Uint8Array;
-}
-
 export type FileOperation = 'readStream' | 'writeFile' | 'appendFile' | 'listFiles' | 'stat' | 'mkdir' | 'rename' | 'rm' | 'chmod' | 'symlink' | 'readlink' | 'watch';
-
-export interface FileOptions extends CallOptions {
-    cwd?: Bytes;
-    user?: string;
-}
 
 export interface FileStat {
     readonly type: FileType;
@@ -1213,10 +1089,8 @@ export declare abstract class FolderDriver<C extends Capabilities> implements Pr
     abstract readonly isolation: Isolation;
     abstract readonly capabilities: C;
     abstract readonly createOptions: readonly CreateOption[];
-    protected readonly drafts: Drafts;
     constructor(root: string);
     protected plan(_spec: CreateSpec): Promise<SandboxRecord['extra']>;
-    protected furnish(_folder: string): void;
     protected fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void>;
     protected abstract boot(folder: string, record: SandboxRecord): Promise<void>;
     protected abstract halt(folder: string, record: SandboxRecord): Promise<void>;
@@ -1339,25 +1213,10 @@ export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extend
     clock?: Clock;
 }
 
-export interface LaunchOptions {
-    env?: Readonly<Record<string, Bytes | null>>;
-    clearEnv?: boolean;
-    cwd?: Bytes;
-    user?: string;
-    limits?: ProcessLimits;
-    cols?: number;
-    rows?: number;
-}
-
 export interface Leftover {
     readonly provider: string;
     readonly attempt: string;
     readonly error?: unknown;
-}
-
-export interface Lender {
-    lend(on: boolean): void;
-    keep(): (() => void) | undefined;
 }
 
 export interface Limits {
@@ -1387,12 +1246,6 @@ export interface ListSessionsOptions extends CallOptions {
     labels?: Readonly<Record<string, string>>;
     limit?: number;
     cursor?: string;
-}
-
-export interface ListeningPort {
-    port: number;
-    address: string;
-    uid: number;
 }
 
 export declare class ListingSize {
@@ -1483,8 +1336,8 @@ export declare class LocalProcesses {
         env: Record<string, string>;
         incarnation: string;
     }): Promise<ProcessDriver>;
-    find(processId: string): Promise<ProcessDriver | undefined>;
-    get(processId: string): Promise<ProcessDriver>;
+    find(execId: string): Promise<ProcessDriver | undefined>;
+    get(execId: string): Promise<ProcessDriver>;
     list(): Promise<ProcessInfo[]>;
     stopAll(): Promise<void>;
 }
@@ -1509,7 +1362,7 @@ export declare class LocalSandbox implements SandboxDriver {
     check(): Promise<SandboxRecord>;
     info(): Promise<SandboxInfo>;
     spawn(spec: ProcessSpec): Promise<ProcessDriver>;
-    getProcess(processId: string): Promise<ProcessDriver>;
+    getProcess(execId: string): Promise<ProcessDriver>;
     listProcesses(): Promise<import("../../spec/process.ts").ProcessInfo[]>;
     openShell(options: OpenShellOptions): Promise<SandboxShell>;
     openTerminal(options: OpenTerminalOptions & {
@@ -1526,7 +1379,7 @@ export declare class LocalSandbox implements SandboxDriver {
         snapshotId: string;
     }>;
     fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>;
-    extendLifetime(ms: number): Promise<void>;
+    extendTimeout(ms: number): Promise<void>;
     ready(): Promise<void>;
     destroy(): Promise<boolean>;
 }
@@ -1647,14 +1500,14 @@ export declare class MemoryFiles implements FilesDriver {
 }
 
 export declare class MemoryProcess {
-    readonly processId: string;
+    readonly execId: string;
     readonly sandboxId: string;
     readonly pid: number;
     readonly startedAtMs: number;
     readonly log: OutputLog;
-    readonly task: Task;
+    readonly program: Program;
     constructor(host: ProcessHost, spec: ProcessSpec, run: {
-        processId: string;
+        execId: string;
         pid: number;
         handler: CommandHandler;
         args: readonly string[];
@@ -1667,7 +1520,7 @@ export declare class MemoryProcess {
 }
 
 export declare class MemoryProvider extends DriverProvider<MemoryCapabilities> {
-    constructor(options?: MemoryProviderOptions, world?: World);
+    constructor(options?: MemoryProviderOptions, sharedState?: SharedState);
     get calls(): readonly RecordedCall[];
     command(matcher: CommandMatcher, handler: CommandHandler): this;
     fault(rule: FaultRule): Fault;
@@ -1688,7 +1541,7 @@ export interface MemoryProviderOptions {
 
 export declare class MemorySandbox {
     readonly id: string;
-    readonly world: World;
+    readonly sharedState: SharedState;
     readonly recipe: SandboxRecipe;
     readonly createdAtMs: number;
     readonly vfs: Vfs;
@@ -1698,7 +1551,7 @@ export declare class MemorySandbox {
     incarnation: number;
     status: SandboxStatus;
     expiresAtMs: number | undefined;
-    constructor(world: World, id: string, recipe: SandboxRecipe, options: {
+    constructor(sharedState: SharedState, id: string, recipe: SandboxRecipe, options: {
         root?: VfsDirectory;
         creating: boolean;
     });
@@ -1741,13 +1594,6 @@ export interface OnSandkastenOptions {
     apiKey: string;
 }
 
-export interface OpenShellOptions extends LaunchOptions, CallOptions {
-    id: string;
-    shell?: 'bash' | 'sh';
-    login?: boolean;
-    loginTimeoutMs?: number;
-}
-
 export interface OpenShellOptions extends CallOptions {
     name?: string;
     cwd?: string;
@@ -1777,20 +1623,6 @@ export interface OutputBudget {
     take(bytes: number): boolean;
     pace?(bytes: number): Promise<void> | undefined;
 }
-
-export interface OutputChunk {
-    channel: 'stdout' | 'stderr';
-    number: number;
-    data: Buffer;
-}
-
-export type OutputEvent = ({
-    type: 'output';
-} & OutputChunk) | {
-    type: 'gone';
-    from: number;
-    to: number;
-};
 
 export interface OutputEvent {
     readonly seq: number;
@@ -1844,11 +1676,6 @@ export interface Place {
     readonly node?: VfsNode;
 }
 
-export interface Place {
-    readonly cwd: string;
-    readonly env: Readonly<Record<string, string>>;
-}
-
 export declare class PortForwards {
     constructor(dial: (port: number) => Promise<Duplex>);
     localPort(port: number): Promise<number>;
@@ -1865,11 +1692,6 @@ export interface PortInfo {
     pathUrl: string | null;
     openedAt: Date | null;
     token?: string;
-}
-
-export interface PortsChange {
-    opened: ListeningPort[];
-    closed: ListeningPort[];
 }
 
 export interface PosixCommandsOptions {
@@ -1892,7 +1714,7 @@ export interface Problem {
 }
 
 export interface ProcessCore {
-    readonly processId: string;
+    readonly execId: string;
     readonly pid?: number;
     output(options?: OutputOptions): AsyncIterable<ProcessEvent>;
     stdout(options?: CallOptions): ReadableStream<Uint8Array>;
@@ -1903,7 +1725,7 @@ export interface ProcessCore {
 }
 
 export interface ProcessDriver {
-    readonly processId: string;
+    readonly execId: string;
     readonly pid?: number;
     events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
     kill(signal: ProcessSignal, call: CallOptions): Promise<boolean>;
@@ -1913,21 +1735,6 @@ export interface ProcessDriver {
 }
 
 export type ProcessEvent = OutputEvent | ExitEvent;
-
-export interface ProcessExit {
-    exitCode?: number;
-    signal?: string;
-    timedOut: boolean;
-    durationMs: number;
-    userMs?: number;
-    systemMs?: number;
-    maxRssKb?: number;
-    cwd?: Uint8Array;
-    restarted?: boolean;
-    shellExited?: boolean;
-    loginSkipped?: string;
-    last?: number;
-}
 
 export interface ProcessExit {
     readonly exitCode: number;
@@ -1941,19 +1748,11 @@ export type ProcessHandle<C extends Capabilities = AllCapabilities> = ProcessCor
 
 export interface ProcessHost {
     readonly sandboxId: string;
-    readonly world: World;
+    readonly sharedState: SharedState;
     readonly files: FilesDriver;
     paused(): boolean;
     change(): Promise<void>;
     changed(): void;
-}
-
-export interface ProcessHost {
-    client(): Promise<RunnerClient>;
-    readonly bound: boolean;
-    readonly writers: Map<string, TaskOutput>;
-    oomKills(): Promise<number | undefined>;
-    explain?(error: unknown): Promise<unknown>;
 }
 
 export interface ProcessIdentity {
@@ -1962,24 +1761,10 @@ export interface ProcessIdentity {
 }
 
 export interface ProcessInfo extends ProcessStatus {
-    readonly processId: string;
+    readonly execId: string;
     readonly cmd?: string;
     readonly args?: readonly string[];
     readonly startedAt?: Date;
-}
-
-export interface ProcessLimits {
-    cpuSeconds?: number;
-    addressBytes?: number;
-    dataBytes?: number;
-    stackBytes?: number;
-    fileBytes?: number;
-    coreBytes?: number;
-    openFiles?: number;
-    processes?: number;
-    pendingSignals?: number;
-    queueBytes?: number;
-    lockedBytes?: number;
 }
 
 export type ProcessSignal = 'SIGTERM' | 'SIGKILL' | 'SIGINT' | 'SIGHUP' | 'SIGQUIT' | 'SIGUSR1' | 'SIGUSR2' | 'SIGSTOP' | 'SIGCONT';
@@ -1993,7 +1778,7 @@ export interface ProcessSpec {
     readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>;
     readonly detached: boolean;
     readonly reading: boolean;
-    readonly processId?: string;
+    readonly execId?: string;
     readonly outputBufferBytes: number;
 }
 
@@ -2007,17 +1792,51 @@ export interface ProcessStdin {
     closeStdin(options?: CallOptions): Promise<void>;
 }
 
+export declare class Program {
+    readonly stdin: Pipe;
+    readonly ended: Promise<ProgramEnd>;
+    end: ProgramEnd | undefined;
+    constructor(host: ProgramHost, spec: ProgramSpec);
+    start(): void;
+    deliver(signal: string): void;
+    deliverToGroup(signal: string): void;
+    deliverAlone(signal: string): void;
+    get alive(): boolean;
+    gate(): Promise<void>;
+}
+
+export interface ProgramEnd {
+    readonly exitCode: number;
+    readonly signal?: string;
+    readonly error?: unknown;
+}
+
+export interface ProgramHost {
+    readonly sandboxId: string;
+    readonly clock: Clock;
+    readonly files: FilesDriver;
+    output(type: 'stdout' | 'stderr', data: Uint8Array): void;
+    room(): Promise<void> | undefined;
+    paused(): boolean;
+    change(): Promise<void>;
+    changed(): void;
+    resolve(cmd: string, args: readonly string[]): CommandHandler;
+}
+
+export interface ProgramSpec {
+    readonly cmd: string;
+    readonly args: readonly string[];
+    readonly env: Readonly<Record<string, string>>;
+    readonly cwd: string;
+    readonly handler: CommandHandler;
+    readonly session?: boolean;
+}
+
 export interface ProgressEvent {
     phase: 'scan' | 'pack' | 'send' | 'extract' | 'verify' | 'done';
     done: number;
     total?: number;
     path?: string;
-}
-
-export declare class ProtocolError extends Error {
-    readonly name = "ProtocolError";
-    readonly code: string;
-    constructor(code: string, message: string);
 }
 
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
@@ -2107,12 +1926,6 @@ export interface ReadFileOptions extends CallOptions {
     maxBytes?: number;
 }
 
-export interface ReadOptions {
-    after?: number;
-    lossy?: boolean;
-    until?: 'exit' | 'end';
-}
-
 export interface ReadStreamOptions extends CallOptions {
     start?: number;
     end?: number;
@@ -2122,7 +1935,7 @@ export type RecipeSandbox = Pick<SandboxCore, 'sandboxId' | 'workdir' | 'files' 
 
 export interface RecordedCall {
     readonly sandboxId: string;
-    readonly processId: string;
+    readonly execId: string;
     readonly cmd: string;
     readonly args: readonly string[];
     readonly env: Readonly<Record<string, string>>;
@@ -2187,11 +2000,6 @@ export interface RunOptions extends CallOptions {
     maxOutputBytes?: number;
 }
 
-export interface RunOptions extends Omit<StartOptions, 'stdin' | 'after' | 'until'> {
-    input?: Content;
-    maxBytes?: number;
-}
-
 export interface RunResult {
     exitCode: number;
     stdout: string;
@@ -2201,191 +2009,6 @@ export interface RunResult {
     truncated: boolean;
     oom?: boolean;
     durationMs: number;
-}
-
-export interface RunResult extends ProcessExit {
-    stdout: Buffer;
-    stderr: Buffer;
-    omitted: number;
-}
-
-export declare class RunnerClient {
-    readonly connection: RunnerConnection;
-    readonly files: RunnerFiles;
-    constructor(connection: RunnerConnection);
-    static connect(stream: Duplex, options?: ConnectOptions): Promise<RunnerClient>;
-    static connectUnix(path: string, options?: ConnectOptions): Promise<RunnerClient>;
-    start(options: StartOptions): Promise<RunnerProcess>;
-    startDetached(options: Omit<StartOptions, 'stdin'>): Promise<{
-        pid: number;
-        existed: boolean;
-    }>;
-    run(options: RunOptions): Promise<RunResult>;
-    attach(id: string, options?: AttachOptions): Promise<TaskOutput>;
-    wait(id: string, options?: CallOptions): Promise<ProcessExit>;
-    signal(id: string, signal: string, options?: CallOptions & {
-        group?: boolean;
-    }): Promise<void>;
-    resize(id: string, size: {
-        cols: number;
-        rows: number;
-    }, options?: CallOptions): Promise<void>;
-    list(options?: CallOptions): Promise<TaskInfo[]>;
-    forget(id: string, options?: CallOptions): Promise<void>;
-    openShell(options: OpenShellOptions): Promise<RunnerShell>;
-    listShells(options?: CallOptions): Promise<ShellInfo[]>;
-    dial(port: number, options?: CallOptions): Promise<Duplex>;
-    ports(options?: CallOptions): Promise<ListeningPort[]>;
-    watchPorts(options?: CallOptions): Promise<{
-        ports: ListeningPort[];
-        changes: AsyncGenerator<PortsChange, void, void>;
-    }>;
-    stats(options?: CallOptions): Promise<RunnerStats>;
-    ping(timeoutMs?: number): Promise<void>;
-    close(): void;
-    [Symbol.dispose](): void;
-}
-
-export declare class RunnerConnection implements StreamHost {
-    readonly welcome: Welcome;
-    readonly closed: Promise<Error | undefined>;
-    static connect(socket: Duplex, options?: ConnectOptions): Promise<RunnerConnection>;
-    get ended(): boolean;
-    request(op: string, body: CborMap, options?: StreamOptions): RunnerStream;
-    ping(timeoutMs?: number): Promise<void>;
-    violated(error: ProtocolError): Error;
-    close(): void;
-    sendData(stream: number, data: Uint8Array): Promise<void> | undefined;
-    sendEnd(stream: number): void;
-    sendCancel(stream: number): void;
-    sendWindow(stream: number, size: number): void;
-    lend(on: boolean): void;
-    keep(): (() => void) | undefined;
-}
-
-export declare class RunnerFiles {
-    constructor(connection: RunnerConnection);
-    readStream(path: Bytes, options?: FileOptions & {
-        offset?: number;
-        length?: number;
-    }): Promise<{
-        facts: FileFacts;
-        content: FileContent;
-    }>;
-    read(path: Bytes, options?: FileOptions & {
-        offset?: number;
-        length?: number;
-        maxBytes?: number;
-    }): Promise<Buffer>;
-    write(path: Bytes, content: Content, options?: WriteOptions): Promise<number>;
-    list(path: Bytes, options?: FileOptions & {
-        depth?: number;
-    }): AsyncGenerator<DirectoryEntry, void, void>;
-    stat(path: Bytes, options?: FileOptions & {
-        noFollow?: boolean;
-    }): Promise<FileFacts>;
-    mkdir(path: Bytes, options?: FileOptions & {
-        parents?: boolean;
-        mode?: number;
-    }): Promise<boolean>;
-    rename(from: Bytes, to: Bytes, options?: FileOptions & {
-        exclusive?: boolean;
-    }): Promise<void>;
-    remove(path: Bytes, options?: FileOptions & {
-        recursive?: boolean;
-        force?: boolean;
-    }): Promise<number>;
-    chmod(path: Bytes, mode: number, options?: FileOptions): Promise<void>;
-    watch(path: Bytes, options?: FileOptions & {
-        recursive?: boolean;
-    }): Promise<AsyncGenerator<WatchEvent, void, void>>;
-    tar(path: Bytes, options?: FileOptions): Promise<AsyncIterable<Buffer>>;
-    untar(path: Bytes, archive: Content, options?: FileOptions & {
-        parents?: boolean;
-    }): Promise<{
-        entries: number;
-        skipped: number;
-    }>;
-}
-
-export declare class RunnerProcess extends TaskOutput {
-    readonly id: string;
-    readonly pid: number;
-    readonly existed: boolean;
-    constructor(connection: RunnerConnection, stream: RunnerStream, started: {
-        id: string;
-        pid: number;
-        existed: boolean;
-    });
-}
-
-export declare class RunnerPrograms {
-    constructor(host: ProcessHost);
-    spawn(client: RunnerClient, spec: ProcessSpec, place: Place & {
-        processId: string;
-        oomBefore?: number;
-    }, call: CallOptions): Promise<ProcessDriver>;
-    getProcess(processId: string): Promise<ProcessDriver>;
-    listProcesses(): Promise<ProcessInfo[]>;
-    openShell(name: string, { cwd, env, login }: Place & {
-        login: boolean;
-    }, { signal }: CallOptions): Promise<SandboxShell>;
-    openTerminal(terminalId: string, argv: readonly string[], { cwd, env, cols, rows }: Place & {
-        cols: number;
-        rows: number;
-    }, { signal }: CallOptions): Promise<SandboxTerminal>;
-}
-
-export declare class RunnerShell {
-    readonly id: string;
-    readonly shell: string | undefined;
-    readonly existed: boolean;
-    constructor(connection: RunnerConnection, id: string, open: {
-        shell?: string;
-        existed: boolean;
-    });
-    start(command: Bytes, options: CommandOptions): Promise<TaskOutput>;
-    exec(command: Bytes, options: CommandOptions & {
-        maxBytes?: number;
-    }): Promise<CommandResult>;
-    close(options?: CallOptions): Promise<void>;
-}
-
-export interface RunnerStats {
-    uptimeMs: number;
-    rssBytes?: number;
-    connections: number;
-    tasks: number;
-    running: number;
-    shells: number;
-    processes?: number;
-    memoryBytes?: number;
-    memoryLimitBytes?: number;
-    cpuUsec?: number;
-    oomKills?: number;
-}
-
-export declare class RunnerStream {
-    readonly id: number;
-    readonly op: string;
-    readonly opened: Promise<CborMap>;
-    readonly done: Promise<CborMap>;
-    constructor(host: StreamHost, id: number, op: string, options?: StreamOptions);
-    get finished(): boolean;
-    next(): Promise<StreamItem | undefined>;
-    readInto(view: Uint8Array): Promise<number>;
-    lend(take: Taker): Promise<void>;
-    discard(): void;
-    write(data: Uint8Array): Promise<void>;
-    end(): Promise<void>;
-    cancel(): void;
-    open(body: CborMap): void;
-    receive(item: StreamItem): void;
-    receiveEnd(): void;
-    grant(bytes: number): void;
-    finish(body: CborMap): void;
-    fail(error: Error): void;
-    lost(cause: unknown): void;
 }
 
 export interface SandboxActivity {
@@ -2448,7 +2071,7 @@ export interface SandboxDriver {
     spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver>;
     destroy(call: CallOptions): Promise<boolean>;
     ready?(call: CallOptions): Promise<void>;
-    getProcess?(processId: string, call: CallOptions): Promise<ProcessDriver>;
+    getProcess?(execId: string, call: CallOptions): Promise<ProcessDriver>;
     listProcesses?(call: CallOptions): Promise<ProcessInfo[]>;
     openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>;
     openTerminal?(options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions, call: CallOptions): Promise<SandboxTerminal>;
@@ -2461,7 +2084,7 @@ export interface SandboxDriver {
         snapshotId: string;
     }>;
     fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>;
-    extendLifetime?(ms: number, call: CallOptions): Promise<void>;
+    extendTimeout?(ms: number, call: CallOptions): Promise<void>;
     refreshActivity?(call: CallOptions): Promise<void>;
 }
 
@@ -2599,7 +2222,7 @@ export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
 }
 
 export interface SandboxReattach<C extends Capabilities> {
-    getProcess(processId: string, options?: CallOptions): Promise<ProcessHandle<C>>;
+    getProcess(execId: string, options?: CallOptions): Promise<ProcessHandle<C>>;
     listProcesses(options?: CallOptions): Promise<ProcessInfo[]>;
 }
 
@@ -2633,7 +2256,7 @@ export interface SandboxShell {
     readonly name: string;
     readonly cwd: string;
     exec(command: string, options?: ShellExecOptions): Promise<ShellResult>;
-    attach?(commandId: string, options?: Omit<ShellExecOptions, 'commandId' | 'timeoutMs'>): Promise<ShellResult>;
+    attach?(execId: string, options?: Omit<ShellExecOptions, 'execId' | 'timeoutMs'>): Promise<ShellResult>;
     close(options?: CallOptions): Promise<boolean>;
 }
 
@@ -2875,12 +2498,36 @@ export type SharedCapabilities<A extends Capabilities, B extends Capabilities> =
     readonly [K in AbilityOf<A> & AbilityOf<B>]: AbilityLevel;
 };
 
+export declare class SharedState {
+    readonly clock: Clock;
+    readonly commands: Commands;
+    readonly faults: Faults;
+    readonly calls: RecordedCall[];
+    readonly sandboxes: Map<string, MemorySandbox>;
+    readonly snapshots: Map<string, {
+        info: SnapshotInfo;
+        root: VfsDirectory;
+    }>;
+    readonly shell: ShellHandler | undefined;
+    readonly endpoint: (sandboxId: string, port: number) => SandboxEndpoint;
+    constructor(options: {
+        clock: Clock;
+        seed?: string;
+        shell?: ShellHandler;
+        endpoint?: (sandboxId: string, port: number) => SandboxEndpoint;
+    });
+    id(kind: 'sandbox' | 'process' | 'snapshot' | 'shell'): string;
+    started(process: MemoryProcess): void;
+    running(sandboxId: string): string[];
+    count(kind: string): number;
+}
+
 export interface ShellExecOptions extends CallOptions {
     timeoutMs?: number;
     onOutput?: (text: string) => unknown;
     maxOutputBytes?: number;
     outputBudget?: OutputBudget;
-    commandId?: string;
+    execId?: string;
     onFound?: () => void;
 }
 
@@ -2889,15 +2536,6 @@ export type ShellHandler = (line: string, state: ShellState, io: ShellIo) => num
 export interface ShellInfo {
     name: string;
     cwd: string;
-}
-
-export interface ShellInfo {
-    id: string;
-    pid?: number;
-    shell?: string;
-    cwd?: Uint8Array;
-    running?: string;
-    queued: number;
 }
 
 export interface ShellIo {
@@ -2958,7 +2596,7 @@ export interface SnapshotOptions extends CallOptions {
 export interface SpawnOptions extends CommandOptions {
     stdin?: BytesSource | 'pipe';
     detached?: boolean;
-    processId?: string;
+    execId?: string;
     outputBufferBytes?: number;
 }
 
@@ -3076,103 +2714,6 @@ export interface StartOptions extends RunOptions {
     stdinOpen?: boolean;
     detach?: boolean;
     outputBufferBytes?: number;
-}
-
-export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
-    id: string;
-    argv: readonly Bytes[];
-    stdin?: boolean;
-    tty?: boolean;
-    timeoutMs?: number;
-    graceMs?: number;
-    ringBytes?: number;
-    bound?: boolean;
-}
-
-export interface StreamHost extends Lender {
-    sendData(stream: number, data: Uint8Array): Promise<void> | undefined;
-    sendEnd(stream: number): void;
-    sendCancel(stream: number): void;
-    sendWindow(stream: number, bytes: number): void;
-}
-
-export type StreamItem = {
-    type: 'data';
-    data: Buffer;
-} | ({
-    type: 'output';
-} & OutputChunk) | {
-    type: 'event';
-    body: CborMap;
-    bytes: number;
-};
-
-export interface StreamOptions {
-    content?: boolean;
-    wide?: boolean;
-}
-
-export type Taker = (piece: Uint8Array, done: () => void) => void;
-
-export declare class Task {
-    readonly stdin: Pipe;
-    readonly ended: Promise<TaskEnd>;
-    end: TaskEnd | undefined;
-    constructor(host: TaskHost, spec: TaskSpec);
-    start(): void;
-    deliver(signal: string): void;
-    deliverToGroup(signal: string): void;
-    deliverAlone(signal: string): void;
-    get alive(): boolean;
-    gate(): Promise<void>;
-}
-
-export interface TaskEnd {
-    readonly exitCode: number;
-    readonly signal?: string;
-    readonly error?: unknown;
-}
-
-export interface TaskHost {
-    readonly sandboxId: string;
-    readonly clock: Clock;
-    readonly files: FilesDriver;
-    output(type: 'stdout' | 'stderr', data: Uint8Array): void;
-    room(): Promise<void> | undefined;
-    paused(): boolean;
-    change(): Promise<void>;
-    changed(): void;
-    resolve(cmd: string, args: readonly string[]): CommandHandler;
-}
-
-export interface TaskInfo {
-    id: string;
-    kind: 'process' | 'command';
-    pid?: number;
-    running: boolean;
-    first: number;
-    last: number;
-    exit?: ProcessExit;
-}
-
-export declare class TaskOutput implements AsyncIterable<OutputEvent> {
-    readonly exit: Promise<ProcessExit>;
-    constructor(connection: RunnerConnection, stream: RunnerStream, after?: number);
-    write(data: Bytes): Promise<void>;
-    endStdin(): Promise<void>;
-    detach(): void;
-    discard(): void;
-    next(): Promise<OutputEvent | undefined>;
-    [Symbol.asyncIterator](): AsyncIterator<OutputEvent>;
-}
-
-export interface TaskSpec {
-    readonly cmd: string;
-    readonly args: readonly string[];
-    readonly env: Readonly<Record<string, string>>;
-    readonly cwd: string;
-    readonly handler: CommandHandler;
-    readonly session?: boolean;
 }
 
 export interface TestRunner {
@@ -3313,23 +2854,8 @@ export interface WaitOptions extends CallOptions {
     maxOutputBytes?: number;
 }
 
-export interface WatchEvent {
-    event: 'created' | 'modified' | 'written' | 'attributes' | 'deleted' | 'movedFrom' | 'movedTo' | 'overflow';
-    path: string;
-    pathBytes: Uint8Array;
-    directory: boolean;
-    cookie?: number;
-}
-
 export interface WatchOptions extends CallOptions {
     recursive?: boolean;
-}
-
-export interface Welcome {
-    major: number;
-    minor: number;
-    pid: number;
-    boot: string;
 }
 
 type With<A extends Ability> = Parts<{
@@ -3340,39 +2866,8 @@ type With<A extends Ability> = Parts<{
     }, 'files'>;
 };
 
-export declare class World {
-    readonly clock: Clock;
-    readonly commands: Commands;
-    readonly faults: Faults;
-    readonly calls: RecordedCall[];
-    readonly sandboxes: Map<string, MemorySandbox>;
-    readonly snapshots: Map<string, {
-        info: SnapshotInfo;
-        root: VfsDirectory;
-    }>;
-    readonly shell: ShellHandler | undefined;
-    readonly endpoint: (sandboxId: string, port: number) => SandboxEndpoint;
-    constructor(options: {
-        clock: Clock;
-        seed?: string;
-        shell?: ShellHandler;
-        endpoint?: (sandboxId: string, port: number) => SandboxEndpoint;
-    });
-    id(kind: 'sandbox' | 'process' | 'snapshot' | 'shell'): string;
-    started(process: MemoryProcess): void;
-    running(sandboxId: string): string[];
-    count(kind: string): number;
-}
-
 export interface WriteFileOptions extends CallOptions {
     mode?: number;
-}
-
-export interface WriteOptions extends FileOptions {
-    mode?: number;
-    append?: boolean;
-    exclusive?: boolean;
-    parents?: boolean;
 }
 
 export declare function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined, what?: string): Promise<T>;
@@ -3445,7 +2940,7 @@ export declare const errorTable: {
     readonly forbidden: {
         readonly status: 403;
         readonly retryable: false;
-        readonly hint: 'Use credentials, or an account, that may do this.';
+        readonly hint: 'Use credentials or an account with permission for this call.';
     };
     readonly not_found: {
         readonly status: 404;
@@ -3475,7 +2970,7 @@ export declare const errorTable: {
     readonly file_exists: {
         readonly status: 409;
         readonly retryable: false;
-        readonly hint: 'Remove what is there first, or choose another path.';
+        readonly hint: 'Remove the existing file first, or choose another path.';
     };
     readonly not_a_directory: {
         readonly status: 409;
@@ -3490,12 +2985,12 @@ export declare const errorTable: {
     readonly directory_not_empty: {
         readonly status: 409;
         readonly retryable: false;
-        readonly hint: 'Use { recursive: true } to remove what is in it too.';
+        readonly hint: 'Use { recursive: true } to remove its content too.';
     };
     readonly permission_denied: {
         readonly status: 403;
         readonly retryable: false;
-        readonly hint: 'Check the owner and the mode with files.stat(); files.chmod() changes the mode of what the sandbox’s user owns.';
+        readonly hint: 'Check the owner and mode with files.stat(); files.chmod() changes the mode of files that the sandbox’s user owns.';
     };
     readonly not_running: {
         readonly status: 409;
@@ -3555,12 +3050,12 @@ export declare const errorTable: {
     readonly provider_error: {
         readonly status: 502;
         readonly retryable: false;
-        readonly hint: 'See the cause: the provider answered with something unexpected.';
+        readonly hint: 'See the cause: the provider returned an unexpected response.';
     };
     readonly connection_lost: {
         readonly status: 502;
         readonly retryable: true;
-        readonly hint: 'Make the call again. A process that was started detached, or with an id, goes on: find it with getProcess(id).';
+        readonly hint: 'Repeat the call. A process that was started detached, or with an id, keeps running: find it with getProcess(id).';
     };
     readonly unavailable: {
         readonly status: 503;
@@ -3586,8 +3081,6 @@ export declare function failed(member: {
 export declare function failover<const P extends readonly AnyProvider[]>(...providers: P): FailoverProvider<CommonCapabilities<P>>;
 export declare function failover<const P extends readonly AnyProvider[]>(...providersAndOptions: readonly [...P, FailoverOptions]): FailoverProvider<CommonCapabilities<P>>;
 
-export declare function gather(content: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer>;
-
 export declare function getSandboxExecutor(options?: GetSandboxExecutorOptions): SandboxExecutor;
 
 export declare function gitCredentials(url: string, { username, password }: {
@@ -3612,6 +3105,8 @@ export declare function localDriver(options?: LocalProviderOptions & {
 }): LocalDriver;
 
 export declare function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean;
+
+export declare function maybeDone(error: unknown): unknown;
 
 export declare function memoryCommands(provider: MemoryProvider): CommandKit;
 

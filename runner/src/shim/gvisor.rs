@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// The file in the stage where the runtime writes the sentry's pid
-/// (`packages/engine/src/isolators/oci/runtime.ts` passes the name).
+/// (`packages/engine/src/isolators/oci/launch/runtime.ts` passes the name).
 const PID: &str = "sandbox.pid";
 
 /// Returns when `config.json` is a complete file. The text that comes through the pipe is discarded.

@@ -1,5 +1,5 @@
 //! The first message to a shim, the same for all sandboxes of one engine.
-//! `packages/engine/src/isolators/oci/task.ts` writes it.
+//! `packages/engine/src/isolators/oci/launch/shim-task.ts` writes it.
 
 use super::json::Json;
 use super::task::{VERSION, list, number, path, text_item};

@@ -1,6 +1,6 @@
 //! The second message to a shim: one JSON document on standard input, because argv is readable by every user
 //! of the machine. The engine decides (limits, layers, `config.json`) and the shim executes, so all policy
-//! is in TypeScript. `packages/engine/src/isolators/oci/task.ts` writes it.
+//! is in TypeScript. `packages/engine/src/isolators/oci/launch/shim-task.ts` writes it.
 
 use super::idmap::Limit;
 use super::json::Json;

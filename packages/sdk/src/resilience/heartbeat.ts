@@ -112,7 +112,7 @@ export class Heartbeat implements KeepAlive {
     return {
       reason: this.#reason,
       snapshotId: this.#snapshotId,
-      error: this.#error,
+      ...(this.#error === undefined ? {} : { error: this.#error }),
     }
   }
 
