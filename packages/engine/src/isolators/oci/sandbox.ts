@@ -8,7 +8,7 @@ import { readEnd, type Witness } from './launch/shim.ts'
 import type { SandboxGroups } from './limits/cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
 
-/** How long a shim may take to end its sandbox before it is taken for stuck. */
+/** How long a shim may take to end its sandbox before it counts as stuck. */
 const KILL_TIMEOUT_MS = 10_000
 
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
