@@ -117,7 +117,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   override async info(sandboxId: string): Promise<SandboxInfo> {
     const info = await super.info(sandboxId)
-    // A Docker daemon may not answer; everything else is known without it.
+    // The Docker daemon may not answer. All other fields are known without it.
     const weaker = await this.#isolator()
       .then((isolator) => isolator.weaker?.())
       .catch(() => undefined)

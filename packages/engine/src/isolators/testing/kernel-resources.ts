@@ -95,7 +95,13 @@ export function kernelResources(open: () => Promise<Cage>, reason: string | unde
       const pages = () => Number(/^TCP:.* mem (\d+)/m.exec(readFileSync('/proc/net/sockstat', 'utf8'))![1])
       const before = pages()
       // Writes until nothing more fits, and never reads.
-      const fill = `use IO::Socket::INET; my $l = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1:0') or die $@; my (@all, $n); for (1..200) { my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $l->sockport) or last; push @all, $c, $l->accept; $c->blocking(0); 1 while $n < 2e9 && syswrite($c, 'x' x 65536) } print 'filled'; close STDOUT; sleep 1000`
+      const fill = [
+        `use IO::Socket::INET;`,
+        `my $l = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1:0') or die $@; my (@all, $n);`,
+        `for (1..200) { my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $l->sockport) or last;`,
+        `push @all, $c, $l->accept; $c->blocking(0); 1 while $n < 2e9 && syswrite($c, 'x' x 65536) }`,
+        `print 'filled'; close STDOUT; sleep 1000`,
+      ].join(' ')
       const process = await attacker.client.start({ id: 'tcp', argv: ['/usr/bin/perl', '-e', fill] })
       for await (const event of process) if (event.type === 'output') break
       // The sandbox may use 256 MiB, and other tests on this machine use some too.
