@@ -67,7 +67,7 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
   return { layers, bytes }
 }
 
-/** Another process has made the same layer again. */
+/** Another process has created the same layer again. */
 function isThereAgain(error: unknown): false {
   if (['EEXIST', 'ENOTEMPTY'].includes(errnoOf(error) ?? '')) return false
   throw error

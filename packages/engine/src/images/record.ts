@@ -41,7 +41,7 @@ export interface LayerFacts {
   /** Files whose owners do not exist in a sandbox. They belong to `nobody` there. */
   readonly foreignOwners: number
   readonly skippedAttributes: number
-  /** Devices, on machines where they cannot be made. Sandboxes could not use them anyway. */
+  /** Devices, on machines where they cannot be created. Sandboxes cannot use them anyway. */
   readonly skippedDevices?: number
   readonly opaque: readonly string[]
 }

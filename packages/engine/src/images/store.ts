@@ -179,7 +179,7 @@ export class ImageStore {
       await using draft = await Draft.open(this.#places)
       return await work(draft)
     } catch (error) {
-      // Report the first error; the next collection removes what this one leaves.
+      // Report the first error. The next collection removes the leftovers.
       await this.prune().catch(() => {})
       throw error
     }

@@ -8,7 +8,7 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
-  /** Folders in which it makes a folder for each running sandbox. */
+  /** Folders in which the isolator creates a folder for each running sandbox. */
   readonly runFolders?: readonly string[]
   /** Checks whether the isolator works on this machine. Leaves no changes behind. */
   probe(): Promise<ProbeResult>
@@ -20,7 +20,7 @@ export interface Isolator {
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Removes disk, ids and the remains of crashes. Kills running processes. Resolves to false if there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
-  /** Releases what is ready for the next start. The isolator stays usable, and sandboxes keep running. */
+  /** Releases resources that are prepared for the next start. The isolator stays usable, and sandboxes keep running. */
   close(): Promise<void>
   /** Releases resources of sandboxes whose folders below this one are gone because their process was killed. */
   sweep?(below: string): Promise<void>

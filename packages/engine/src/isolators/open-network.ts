@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4 } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * What a sandbox with the network `open` may reach: the public internet, and nothing else unless `allow` names it.
+ * A sandbox with the network `open` reaches the public internet, and other networks only if `allow` lists them.
  * The runner turns these rules into a packet filter of the sandbox's network namespace (`runner/src/fence`).
  */
 export interface OpenNetwork {

@@ -39,7 +39,7 @@ const options: readonly CreateOption[] = [
 export interface EngineDriverOptions {
   readonly root: string
   readonly isolator: () => Promise<Isolator>
-  /** Closes the isolator if it has been made. */
+  /** Closes the isolator if it exists. */
   readonly closeIsolator: () => Promise<void>
   readonly disks: (sandboxes: Sandboxes) => Disks
   readonly defaults: EngineDefaults
@@ -302,7 +302,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return this.#live.add(record, attached)
   }
 
-  /** What disks may use of this driver. */
+  /** The part of this driver that disks may use. */
   #sandboxes(): Sandboxes {
     const root = () => this.root
     return {

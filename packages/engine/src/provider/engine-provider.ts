@@ -36,7 +36,7 @@ export interface EngineProviderOptions {
    */
   root?: string
   defaults?: Partial<EngineDefaults>
-  /** What sandboxes with the network `open` may reach besides the public internet. */
+  /** Networks that sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
   /** The parts of this machine's `/usr` that the image `host` hides. */
   hostImage?: HostImageOptions
@@ -89,7 +89,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     )
   }
 
-  /** What a sandbox uses now. A value that this machine does not count is undefined. */
+  /** The current resource usage of a sandbox. A value that this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
     if (this.#driver) return this.#driver.stats(sandboxId)
     throw new SandboxError('unsupported', 'Statistics are not available without isolation.', {

@@ -106,7 +106,7 @@ describe('sandboxes of an image that contains only busybox', () => {
     await sandbox.destroy()
   })
 
-  it('work with root-only folders, and set-user-ID files and devices of the archive have no effect', async () => {
+  it('work with root-only folders, and devices and overlay attributes of the archive have no effect', async () => {
     const attack = { 'SCHILY.xattr.user.overlay.redirect': '/closed', 'SCHILY.xattr.user.note': 'kept' }
     const { path } = writeLayout(join(bench.folder, 'closed'), {
       layers: [

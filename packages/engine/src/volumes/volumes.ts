@@ -39,10 +39,10 @@ export interface VolumeUsers {
 }
 
 /**
- *     volumes/<name>/volume.json   when it was made
+ *     volumes/<name>/volume.json   the creation time
  *     volumes/<name>/data/         the mounted folder, with the owners that sandboxes see
  *     volumes/<name>/writer.json   which sandbox may write, see writers.ts
- *     volumes/.…                   being made, or being removed
+ *     volumes/.…                   volumes that are being created or removed
  */
 export class Volumes implements VolumeAdmin {
   readonly writers: WriterClaims

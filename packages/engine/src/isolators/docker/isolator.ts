@@ -49,7 +49,7 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly network?: string
   /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
-  /** What sandboxes with the network `open` may reach. Enforced if the daemon is on this machine and we are root. */
+  /** Networks that sandboxes with the network `open` may reach. Enforced if the daemon is on this machine and we are root. */
   readonly openNetwork?: OpenNetwork
   /**
    * For Podman: `auto:size=65536` gives each sandbox its own ids, from the range of the user `containers` in

@@ -29,7 +29,7 @@ export async function probeDaemon(daemon: Daemon, runner: string): Promise<Probe
   return { ok: true, detail: `${facts.kind} ${facts.version} on ${daemon.where}` }
 }
 
-/** What a sandbox of this daemon lacks compared with `oci`. */
+/** The weaknesses of this daemon's sandboxes compared with `oci`. */
 export function weaknesses(
   facts: DaemonFacts,
   options: { userns?: string; closesNetworks: boolean },

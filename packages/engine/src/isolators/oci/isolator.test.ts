@@ -122,7 +122,7 @@ describe('lifecycle', () => {
   })
 })
 
-describe('a start that fails leaves nothing', () => {
+describe('a failed start leaves nothing behind', () => {
   it.each([
     ['no seccomp filter', 'delete config.annotations', /Seccomp/],
     ['new privileges', 'config.process.noNewPrivileges = false', /NoNewPrivs/],
@@ -178,7 +178,7 @@ describe('a start that fails leaves nothing', () => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  it('a failed start keeps the disk of an earlier life', async () => {
+  it('a failed start keeps the disk of an earlier incarnation', async () => {
     const box = await bench.start()
     await box.sh('echo precious > /workspace/file')
     await box.sandbox.kill()

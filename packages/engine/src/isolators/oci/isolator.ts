@@ -47,7 +47,7 @@ export interface OciIsolatorOptions {
   readonly ioLimit?: IoLimit
   /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
-  /** What sandboxes with the network `open` may reach. */
+  /** Networks that sandboxes with the network `open` may reach. */
   readonly openNetwork?: OpenNetwork
   /** For sockets. The path must be short, and need not survive a reboot. */
   readonly runFolder?: string
@@ -219,7 +219,7 @@ export class OciIsolator implements Isolator {
     return existed
   }
 
-  /** Ends what is prepared for the next sandbox. Running sandboxes continue, and the next start prepares again. */
+  /** Ends the prepared shim. Running sandboxes continue, and the next start prepares a new shim. */
   async close(): Promise<void> {
     await Promise.all([this.launcher.close(), this.remover.close()])
   }
@@ -252,8 +252,8 @@ export class OciIsolator implements Isolator {
   }
 
   /**
-   * Undoes a failed start; its shim has already removed what it made. If the sandbox runs, another process has
-   * started it, and nothing here is ours.
+   * Undoes a failed start; its shim has already cleaned up. If the sandbox runs, another process has started it, so
+   * nothing is removed.
    */
   private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
     if (await this.attach(place)) return

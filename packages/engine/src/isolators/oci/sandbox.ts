@@ -92,9 +92,9 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   /**
-   * The shim has ended, and with it all processes of its pid namespace. It may have written down what it could not
-   * send. A shim that was killed leaves its groups and its folder. The folder may be removed only if no next
-   * incarnation uses it.
+   * The shim has ended, and with it all processes of its pid namespace. It may have written an exit report that it could
+   * not send. A killed shim leaves its groups and its folder. The folder is removed only if no later incarnation uses
+   * it.
    */
   private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
     if (told) return told

@@ -244,7 +244,7 @@ export function imageAndSnapshot(): SandboxError {
   })
 }
 
-/** A snapshot keeps the account that its home folder was made for. */
+/** A snapshot keeps its account, because its home folder belongs to that account. */
 function keptAccount({ account }: EngineExtra, workdir: string): string | undefined {
   return account !== undefined && workdir === homeOf(account) ? account : undefined
 }

@@ -29,9 +29,9 @@ describe('sweep', () => {
   })
 
   it.each([
-    ['half removed', { status: 'stopped', leaving: true }],
-    ['half made', { status: 'creating', creator: dead }],
-  ])('removes a sandbox that is %s completely', async (_, changes) => {
+    ['partly removed', { status: 'stopped', leaving: true }],
+    ['partly created', { status: 'creating', creator: dead }],
+  ])('removes a %s sandbox completely', async (_, changes) => {
     const { sandboxId } = await provider.create({ name: 'taken' })
     await rewrite(sandboxId, changes)
     if ('leaving' in changes) {

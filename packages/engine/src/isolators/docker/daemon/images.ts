@@ -21,7 +21,7 @@ export interface ResolvedImage {
 }
 
 /**
- * Finds or makes the daemon's image for a sandbox. Pulls only if told to.
+ * Finds or creates the daemon's image for a sandbox. Pulls only if the options allow it.
  *
  * The image `host` is the generated skeleton (`../../../images/host/host.ts`), imported once, with this machine's
  * `/usr` mounted over it. So it needs a daemon that sees this machine's disk.

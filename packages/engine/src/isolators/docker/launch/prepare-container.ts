@@ -43,7 +43,7 @@ export async function makeWorkdir(container: Container, workdir: string, user: n
   await container.putArchive(archive, { path: '/' })
 }
 
-/** Gives the sandbox's user this name. Its home is the working directory, or a folder created beside it. */
+/** Writes this name of the sandbox's user to /etc/passwd and /etc/group. */
 export async function nameAccount(container: Container, account: string): Promise<void> {
   const owner = { uid: 0, gid: 0 }
   const file = (name: string, text: string) => ({ name, mode: 0o644, owner, content: Buffer.from(text) })

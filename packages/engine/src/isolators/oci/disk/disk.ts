@@ -7,7 +7,7 @@ import type { IdRanges } from '../privileges/id-ranges.ts'
 /**
  * A sandbox's disk: the writable side of its overlay. Its files have the owners that the sandbox sees, 0 to 65535,
  * and the shim maps them to the sandbox's range. So files of a sandbox's root, including setuid programs, belong to
- * root on the host. That is why the folder is closed to other users.
+ * root on the host. Therefore other users have no access to the folder.
  *
  * The content of `upper` is hostile once a sandbox has run on it (a link called `etc` to the host's `/etc`), and we
  * are root. So it is never written to from here: it starts empty, is mounted as it is, and is removed as a whole.

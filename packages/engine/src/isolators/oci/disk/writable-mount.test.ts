@@ -110,7 +110,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     ).toBe('f')
   })
 
-  it('no device can be made, and a file capability cannot be set', async () => {
+  it('no device can be created, and a file capability cannot be set', async () => {
     const source = folder(0)
     const box = await bench.start({ mounts: writable(source) })
     for (const user of bench.users) {

@@ -4,7 +4,7 @@ import { hasProgram } from '../launch/find-program.ts'
 import { RANGE_SIZE } from './id-ranges.ts'
 
 /**
- * What an ordinary account can use for sandboxes. `range`: ids of its own, which the administrator assigned in
+ * The ids that an ordinary account can use for sandboxes. `range`: a range that the administrator assigned in
  * `/etc/subuid` and `/etc/subgid`, and the two programs that map them. `own`: only its own id.
  */
 export interface Account {
