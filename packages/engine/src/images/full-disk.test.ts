@@ -52,7 +52,7 @@ it.each([
     'mount -t tmpfs none "$root"; mkdir -p "$root/images"; mount -o remount,ro "$root"',
     many,
     'permission_denied',
-    /Let this process write/,
+    /writable for this process/,
   ],
 ] as const)('%s: a clear error, and nothing is stored', async (_, mount, layers, code, hint) => {
   const { path } = writeLayout(join(bench.folder, 'layout'), { layers: layers() })

@@ -144,7 +144,7 @@ function refusal(message: string, errno: unknown): SandboxError {
   if (error.code !== 'disk_full') return error
   return new SandboxError('disk_full', error.message, {
     cause: error,
-    hint: 'Free space or inodes (df -h, df -i) on the disk of the engine’s root, and try again.',
+    hint: 'Free space, or inodes (df -i), on the disk of the engine’s root, and try again.',
   })
 }
 

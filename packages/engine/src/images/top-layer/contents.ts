@@ -46,7 +46,7 @@ export interface TopLayer {
 type Owner = TarEntry['owner']
 
 class Entries {
-  readonly all: TarEntry[] = [{ name: '../', mode: 0o755, owner: ROOT }]
+  readonly all: TarEntry[] = [{ name: './', mode: 0o755, owner: ROOT }]
   readonly #layers: readonly LayerView[]
 
   constructor(layers: readonly LayerView[]) {
