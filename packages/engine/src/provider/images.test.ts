@@ -45,7 +45,7 @@ function busyboxLayer(): Buffer {
   ])
 }
 
-describe('sandboxes of an image that contains only busybox', () => {
+describe('sandboxes of an image with only busybox', () => {
   beforeEach(({ skip }) => {
     if (!busybox) skip('needs a static busybox: npm test fetches it on Debian')
   })
