@@ -75,7 +75,10 @@ export function choose(manifests: readonly Descriptor[], tag?: string): Descript
     'unsupported',
     `None of its ${manifests.length} manifests is for linux/${thisPlatform}.`,
     {
-      hint: names.length > 0 ? `It has: ${names.join(', ')}.` : 'Use an image for this machine’s platform.',
+      hint:
+        names.length > 0
+          ? `Available platforms: ${names.join(', ')}.`
+          : 'Use an image for this machine’s platform.',
     },
   )
 }

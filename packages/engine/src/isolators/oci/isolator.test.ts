@@ -146,7 +146,7 @@ describe('a failed start leaves nothing behind', () => {
       'config.process.args = ["/usr/bin/false"]',
       /runner ended before it answered/,
     ],
-    ['a program that is not there', 'config.process.args = ["/no/such"]', /runtime failed/],
+    ['a missing program', 'config.process.args = ["/no/such"]', /runtime failed/],
   ])('a runtime that gives %s', async (_, change, message) => {
     // This runtime interprets config.json differently, as another version might.
     const spec = bench.spec()

@@ -61,10 +61,10 @@ it('stops reading from the daemon if the consumer does not read', async () => {
 })
 
 it.each([
-  ['not a channel', Buffer.from([9, 0, 0, 0, 0, 0, 0, 1, 65])],
+  ['an unknown channel', Buffer.from([9, 0, 0, 0, 0, 0, 0, 1, 65])],
   ['a length above the maximum', Buffer.from([1, 0, 0, 0, 255, 255, 255, 255])],
-  ['cut off in a header', whole.subarray(0, 5)],
-  ['cut off in a frame', whole.subarray(0, 10)],
+  ['a truncated header', whole.subarray(0, 5)],
+  ['a truncated frame', whole.subarray(0, 10)],
 ])('%s is an error, not output', async (_, bytes) => {
   const { raw, toUs } = pair()
   const stream = new ExecStream(raw)

@@ -53,4 +53,4 @@ function diskOf(folder: string): string | undefined {
 }
 
 const cannot = (message: string) =>
-  new SandboxError('unsupported', `ioLimit: ${message}`, { hint: 'Leave it out.' })
+  new SandboxError('unsupported', `ioLimit: ${message}`, { hint: 'Omit the limit.' })

@@ -24,11 +24,11 @@ describe('an account', () => {
 
   it.each([
     ['none', '', '', true, 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ann'],
-    ['others have some', 'bob:100000:65536', '', true, 'usermod --add-subuids 165536-231071'],
-    ['too few', 'ann:100000:1000', subids, true, 'usermod --add-subuids'],
-    ['only users', subids, '', true, 'usermod --add-subuids'],
-    ['root of the host among them', 'ann:0:65536', subids, true, 'usermod'],
-    ['no programs', subids, subids, false, 'apt-get install uidmap'],
+    ['only another account has a range', 'bob:100000:65536', '', true, 'usermod --add-subuids 165536-231071'],
+    ['the range is too small', 'ann:100000:1000', subids, true, 'usermod --add-subuids'],
+    ['there are no subordinate group ids', subids, '', true, 'usermod --add-subuids'],
+    ['the range contains the host’s root', 'ann:0:65536', subids, true, 'usermod'],
+    ['the mapping programs are missing', subids, subids, false, 'apt-get install uidmap'],
   ])('otherwise has only its own id, and reports the fix: %s', (_, subuid, subgid, tools, fix) => {
     const account = accountOf(ann, subuid, subgid, tools)
     expect(account.mode).toBe('own')

@@ -93,11 +93,11 @@ export function explain(
   if (/^newuidmap|^newgidmap|range could not be mapped/m.test(failed))
     return {
       reason: `the account’s range of ids cannot be mapped: ${failed}`,
-      fix: 'As root: apt-get install --reinstall uidmap, and look at /etc/subuid and /etc/subgid.',
+      fix: 'As root: apt-get install --reinstall uidmap, and check /etc/subuid and /etc/subgid.',
     }
   return {
-    reason: `this account cannot make a sandbox: ${failed}`,
-    fix: 'Run it outside of other containers, or as root: sudo -E env "PATH=$PATH" …',
+    reason: `this account cannot create a sandbox: ${failed}`,
+    fix: 'Run the engine outside of other containers, or as root: sudo -E env "PATH=$PATH" …',
   }
 }
 
