@@ -106,7 +106,7 @@ describe('import', () => {
       name: 'one:latest',
       digest: one.digest,
     })
-    await expect(bench.store.import(`oci:${path}`)).rejects.toMatchObject({ hint: 'It has: one, two.' })
+    await expect(bench.store.import(`oci:${path}`)).rejects.toMatchObject({ hint: 'Available: one, two.' })
   })
 
   it('concurrent imports by several stores create one image', async () => {

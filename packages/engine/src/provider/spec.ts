@@ -154,7 +154,7 @@ function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {
-        hint: `Known options: ${known.join(', ')}.`,
+        hint: `It takes: ${known.join(', ')}.`,
       })
   }
   const options = (given ?? {}) as EngineOptions

@@ -76,9 +76,7 @@ export function choose(manifests: readonly Descriptor[], tag?: string): Descript
     `None of its ${manifests.length} manifests is for linux/${thisPlatform}.`,
     {
       hint:
-        names.length > 0
-          ? `Available platforms: ${names.join(', ')}.`
-          : 'Use an image for this machine’s platform.',
+        names.length > 0 ? `Available: ${names.join(', ')}.` : 'Use an image for this machine’s platform.',
     },
   )
 }
