@@ -134,12 +134,12 @@ describe('a failed start leaves nothing behind', () => {
     [
       'the host’s ipc',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "ipc")',
-      /our ipc namespace/,
+      /ipc namespace of the shim/,
     ],
     [
       'the host’s cgroups',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "cgroup")',
-      /our cgroup namespace/,
+      /cgroup namespace of the shim/,
     ],
     [
       'a runner that does not start',
