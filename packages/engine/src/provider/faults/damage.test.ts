@@ -76,7 +76,7 @@ describe('damaged and missing files', () => {
       const other = await provider.create({ name: 'other' })
       const sandbox = await provider.create()
       writeFileSync(path.join(folderOf(sandbox), 'sandbox.json'), text)
-      const damaged = { code: 'internal', hint: expect.stringContaining('destroy that sandbox') }
+      const damaged = { code: 'internal', hint: expect.stringContaining('destroy the sandbox') }
       await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject(damaged)
       const found = new Map((await provider.list()).map((info) => [info.sandboxId, info]))
       expect(found.get(sandbox.sandboxId)).toMatchObject({ status: 'failed', rawStatus: 'damaged' })
