@@ -26,7 +26,7 @@ const programs = [
 const tools = path.join(root, 'node_modules/.cache/sandkasten-tools')
 const unpacked = [
   { file: 'usr/bin/docker-registry', package: 'docker-registry', without: 'pulling images from a registry' },
-  { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image of busybox alone' },
+  { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image with only busybox' },
 ] as const
 
 /** Debian 12's is too old for the kernels of today (`sandkasten doctor` finds out); this one needs no library of its own time. */

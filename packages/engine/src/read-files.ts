@@ -16,6 +16,6 @@ export function namesIn(folder: string): string[] {
     return readdirSync(folder)
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return []
-    throw translate(error, `${folder} cannot be read`)
+    throw translate(error, `cannot read ${folder}`)
   }
 }

@@ -18,7 +18,7 @@ export class SmallProcess {
   #received: Buffer = Buffer.alloc(0)
   alive = true
 
-  /** `first` is written before any request. The process writes its own defects to the file `log`. */
+  /** `first` is written before any request. The process writes its errors to the file `log`. */
   constructor(program: string, args: readonly string[], options: { first?: string; log?: string } = {}) {
     const errors = options.log === undefined ? undefined : openSync(options.log, 'a', 0o600)
     // In a session of its own, so that Ctrl-C in our terminal does not end it.
@@ -54,7 +54,7 @@ export class SmallProcess {
     })
   }
 
-  /** Resolves when it has gone. */
+  /** Resolves when the process has exited. */
   async close(): Promise<void> {
     if (!this.alive) return
     // Node reports a process that could not be started as `error`, without `exit`.

@@ -1,6 +1,6 @@
 /** Writes a few entries as a tar archive: ustar, with GNU tar's extension for long names. */
 export interface TarEntry {
-  /** A folder's ends with `/`. */
+  /** The name of a folder ends with `/`. */
   readonly name: string
   readonly mode: number
   readonly owner: { readonly uid: number; readonly gid: number }

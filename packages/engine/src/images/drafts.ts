@@ -46,7 +46,7 @@ export class Draft {
     })
   }
 
-  /** From now on these layers are not removed. */
+  /** Protects these layers from removal. */
   async need(keys: Iterable<string>): Promise<void> {
     for (const key of keys) this.#needs.add(key)
     await replaceFile(join(this.folder, 'owner.json'), this.#text())
@@ -79,16 +79,16 @@ async function writing<T>(places: ImagePlaces, work: () => Promise<T>): Promise<
   try {
     return await work()
   } catch (cause) {
-    const error = translate(cause, 'The image store cannot be written')
+    const error = translate(cause, 'Cannot write to the image store')
     if (error.code !== 'permission_denied') throw error
     throw new SandboxError('permission_denied', error.message, {
       cause,
-      hint: `Let this process write ${places.root}, or choose another \`root\` (SANDKASTEN_HOME).`,
+      hint: `Make ${places.root} writable for this process, or choose another \`root\` (SANDKASTEN_HOME).`,
     })
   }
 }
 
-/** Layers that unfinished work needs. */
+/** Layers that drafts need. */
 export async function layersOfDrafts(places: ImagePlaces): Promise<string[]> {
   const owners = namesIn(places.drafts).map((id) => ownerOf(join(places.drafts, id)))
   return owners.flatMap((owner) => owner?.layers ?? [])

@@ -14,8 +14,8 @@ beforeEach(async ({ skip }) => {
 afterEach(() => bench?.[Symbol.dispose]())
 
 /**
- * Imports in a process that sees a small disk where the store is, mounted in a mount namespace of its own: it is gone with the process, however that
- * ends. Resolves with the error, and with what is in the store then.
+ * Imports an image in a process whose store is on a small disk. The disk is mounted in the process's own mount
+ * namespace, so it ends with the process. Resolves to the error and the content of the store.
  */
 async function importOnto(
   mount: string,
@@ -30,7 +30,6 @@ async function importOnto(
     const left = readdirSync(root, { recursive: true }).filter((name) => !/^(images(\\/(layers|refs|drafts|trash))?)$/.test(name))
     console.log(JSON.stringify({ code: error.code, message: error.message, hint: error.hint, left }))`
   const node = [process.execPath, '--conditions=sandkasten-source', '--input-type=module', '-e', script]
-  // The first argument is the folder for the disk, the rest the program.
   const shell = [
     'sh',
     '-c',
@@ -53,15 +52,15 @@ it.each([
     'mount -t tmpfs none "$root"; mkdir -p "$root/images"; mount -o remount,ro "$root"',
     many,
     'permission_denied',
-    /Let this process write/,
+    /writable for this process/,
   ],
-] as const)('%s: a clear error, and nothing is kept', async (_, mount, layers, code, hint) => {
+] as const)('%s: a clear error, and nothing is stored', async (_, mount, layers, code, hint) => {
   const { path } = writeLayout(join(bench.folder, 'layout'), { layers: layers() })
   const result = await importOnto(mount, path)
   expect(result).toMatchObject({ code, hint: expect.stringMatching(hint), left: [] })
 })
 
-it('with room enough the same images come in', async () => {
+it('with enough space the same images are imported', async () => {
   for (const [name, layers] of Object.entries({ large: large(), many: many() })) {
     const { path } = writeLayout(join(bench.folder, name), { layers })
     expect(await bench.store.import(path, { name })).toMatchObject({ name: `${name}:latest` })

@@ -24,14 +24,14 @@ import { removeTree } from './remove-tree.ts'
 export interface Collected {
   readonly layers: number
   readonly bytes: number
-  /** Remains of processes that were killed. */
+  /** Leftovers of killed processes. */
   readonly drafts: number
 }
 
 export async function collectGarbage(places: ImagePlaces, users: readonly string[]): Promise<Collected> {
   if (!existsSync(places.layers)) return { layers: 0, bytes: 0, drafts: 0 }
   return withLock(places.lock, () =>
-    guarded('The image store could not be cleaned up', async () => {
+    guarded('Cannot clean up the image store', async () => {
       await mkdir(places.trash, { recursive: true, mode: 0o700 })
       const drafts = await removeAbandoned(places)
       await decide(places, users, new Map(namesIn(places.trash).map((name) => [name, name.split('.')[0]!])))
@@ -67,7 +67,7 @@ async function decide(places: ImagePlaces, users: readonly string[], trash: Read
   return { layers, bytes }
 }
 
-/** Another process has made the same layer again. */
+/** Another process has created the same layer again. */
 function isThereAgain(error: unknown): false {
   if (['EEXIST', 'ENOTEMPTY'].includes(errnoOf(error) ?? '')) return false
   throw error
@@ -94,12 +94,12 @@ function recordsIn(folder: string, depth: number): string[] {
   })
 }
 
-/** A record that was removed since its folder was read needs nothing. */
+/** A record that was removed since the listing names no layers. */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined
-    throw translate(error, 'A record that may name layers cannot be read')
+    throw translate(error, 'Cannot read a record that may name layers')
   }
 }

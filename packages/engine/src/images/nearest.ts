@@ -1,4 +1,4 @@
-/** The words that were most likely meant: at most two letters away, or beginning the same. */
+/** Suggestions for a misspelled word: at most two edits away, or with the same beginning. */
 export function nearest(word: string, words: readonly string[]): string[] {
   const near = words.map((other) => ({ other, distance: distance(word, other) }))
   return near
@@ -8,7 +8,7 @@ export function nearest(word: string, words: readonly string[]): string[] {
     .slice(0, 3)
 }
 
-/** Letters to change, add or take away. */
+/** The edit distance. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let i = 1; i <= one.length; i += 1) {

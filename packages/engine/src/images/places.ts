@@ -23,7 +23,7 @@ export interface ImagePlaces {
   readonly lock: string
   /** The runner's binary. */
   readonly runner: () => Promise<string>
-  /** For an account without permission for the files in layers. */
+  /** Required if this account cannot access the files in layers. */
   readonly rights: ImageRights | undefined
 }
 

@@ -12,13 +12,13 @@ export interface ImageRecord {
   readonly name: string
   /** The digest of its manifest: `sha256:…`. An image with another digest is another image. */
   readonly digest: string
-  /** The digest that was asked for, where one was; of a manifest, or of a list of these for several architectures. */
+  /** The requested digest, if any: of a manifest, or of a list of manifests for several architectures. */
   readonly pinned?: string
   /** The source of the image, as the caller wrote it. */
   readonly source: string
-  /** When its maker says that it was made. */
+  /** The creation time that the image states. */
   readonly created?: string
-  /** When it came here, in milliseconds. */
+  /** When the image was added to the store, in milliseconds. */
   readonly addedAt: number
   /** Bytes of all its files; layers that it shares with other images are on disk once. */
   readonly size: number
@@ -41,7 +41,7 @@ export interface LayerFacts {
   /** Files whose owners do not exist in a sandbox. They belong to `nobody` there. */
   readonly foreignOwners: number
   readonly skippedAttributes: number
-  /** Devices, on machines where they cannot be made. Sandboxes could not use them anyway. */
+  /** Devices, on machines where they cannot be created. Sandboxes cannot use them anyway. */
   readonly skippedDevices?: number
   readonly opaque: readonly string[]
 }
@@ -60,7 +60,7 @@ export function allImages(places: ImagePlaces): ImageRecord[] {
   return images.filter((image) => image !== undefined).sort((one, other) => (one.name < other.name ? -1 : 1))
 }
 
-/** Undefined when the layer is not there, or not whole. */
+/** Undefined if the layer is missing or incomplete. */
 export function readLayer(places: ImagePlaces, key: string): LayerFacts | undefined {
   if (!existsSync(layerFolder(places, key))) return undefined
   try {
@@ -76,15 +76,19 @@ function readJson(file: string): { version: 1 } | undefined {
     text = readFileSync(file, 'utf8')
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined
-    throw translate(error, `The image store’s ${file} cannot be read`)
+    throw translate(error, `Cannot read ${file} of the image store`)
   }
   try {
     const value = JSON.parse(text)
     if (value?.version === 1) return value
   } catch {
-    // Said below.
+    // Reported below.
   }
-  throw new SandboxError('internal', `The image store’s record ${file} is damaged, or of a newer version.`, {
-    hint: 'Update Sandkasten; or remove that file, and pull or build the image again.',
-  })
+  throw new SandboxError(
+    'internal',
+    `The image store’s record ${file} is damaged or was written by a newer version.`,
+    {
+      hint: 'Update Sandkasten, or remove that file and pull or build the image again.',
+    },
+  )
 }

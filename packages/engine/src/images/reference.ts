@@ -29,7 +29,7 @@ export function parseReference(text: string): Reference {
   }
   const match = new RegExp(`^(?:(${HOST})/)?(${PATH})(?::(${TAG}))?(?:@(${DIGEST}))?$`).exec(text)
   if (!match || text.length > 500 || isAbsolute(text))
-    throw new SandboxError('invalid_argument', `“${shown(text)}” is not the name of an image.`, {
+    throw new SandboxError('invalid_argument', `“${shown(text)}” is not a valid image name.`, {
       hint: 'Use a name such as python:3.12 or name@sha256:…, oci:/path, docker-archive:/path, `host`, or the absolute path of a root file system.',
     })
   const [, host, path, tag, digest] = match
@@ -38,7 +38,7 @@ export function parseReference(text: string): Reference {
   return { kind: 'registry', name, host, digest }
 }
 
-/** Only a registry on this very machine is asked without TLS. */
+/** Only a registry on this machine's loopback is used without TLS. */
 export function isLoopback(host: string): boolean {
   const name = host.replace(/:\d+$/, '')
   return name === 'localhost' || name === '[::1]' || /^127(\.\d{1,3}){3}$/.test(name)

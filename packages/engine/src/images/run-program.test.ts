@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { expect, it, vi } from 'vitest'
 import { runProgram } from './run-program.ts'
 
-it('ends a program with all that it has started when it is cancelled', async () => {
+it('kills a cancelled program together with its children', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'program-'))
   try {
     const pidFile = join(folder, 'pid')
-    // One that would rather finish first, as mmdebstrap would.
+    // The program ignores SIGTERM, like mmdebstrap.
     const script = `trap : TERM; sleep 1000 & echo $! > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; wait; wait`
     const cancel = new AbortController()
     const running = runProgram({ cmd: 'sh', args: ['-c', script], install: '', signal: cancel.signal })
@@ -16,14 +16,14 @@ it('ends a program with all that it has started when it is cancelled', async () 
     cancel.abort()
     await expect(running).rejects.toMatchObject({ code: 'aborted' })
     const state = () => /^State:\s+(\w)/m.exec(statusOf(Number(readFileSync(pidFile, 'utf8'))))?.[1]
-    // Gone, or a zombie that its new parent has not collected yet.
+    // The process is gone, or a zombie that its new parent has not reaped yet.
     await vi.waitFor(() => expect([undefined, 'Z', 'X']).toContain(state()), { timeout: 20_000 })
   } finally {
     rmSync(folder, { recursive: true })
   }
 })
 
-it('says how it failed, in its own last words', async () => {
+it('reports the exit code and the last line of stderr', async () => {
   const failing = runProgram({
     cmd: 'sh',
     args: ['-c', 'echo first >&2; echo last words >&2; exit 4'],

@@ -11,11 +11,11 @@ export interface Program {
   readonly signal?: AbortSignal
   /** The command that installs it. */
   readonly install: string
-  /** Each line that it says on its standard error. */
+  /** Called with each line of its standard error. */
   readonly onLine?: (line: string) => void
 }
 
-/** Runs a tool and resolves with its standard output; `use` may read that as it comes instead. */
+/** Runs a tool and resolves to its standard output. `use` can read the output as a stream instead. */
 export async function runProgram<T = Buffer>(
   program: Program,
   use?: (stdout: NodeJS.ReadableStream) => Promise<T>,
@@ -24,7 +24,7 @@ export async function runProgram<T = Buffer>(
   const child = spawn(cmd, [...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, LC_ALL: 'C.UTF-8', ...program.env },
-    // A group of its own: it is ended with all that it has started, which may be at work for minutes.
+    // The tool has its own process group, so that its children end with it.
     detached: true,
   })
   let patience: NodeJS.Timeout | undefined
@@ -58,7 +58,7 @@ export async function runProgram<T = Buffer>(
     if (code !== 0) throw failure(cmd, code, [...lastLines, rest])
     return await used
   } catch (error) {
-    // Why its output could not be used says more than how it ended for that.
+    // Prefer the error of `use`: it is the cause of the exit status.
     await used.catch((reason) => {
       if (SandboxError.is(reason) && SandboxError.is(error, 'provider_error')) throw reason
     })
@@ -77,7 +77,7 @@ function endGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     if (pid !== undefined) process.kill(-pid, signal)
   } catch {
-    // It has ended.
+    // The process has exited.
   }
 }
 

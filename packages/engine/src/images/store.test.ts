@@ -37,7 +37,7 @@ afterEach(() => bench?.[Symbol.dispose]())
 const lower = tar([folder('etc'), file('etc/name', 'lower'), file('both', 'x'.repeat(1000))])
 const upper = tar([folder('etc'), file('etc/name', 'upper')])
 
-/** Everything in the store but the folders that are always there. */
+/** Everything in the store except its permanent folders. */
 function contents(): string[] {
   return ['layers', 'refs', 'drafts', 'trash']
     .filter((name) => existsSync(join(bench.images, name)))
@@ -106,10 +106,10 @@ describe('import', () => {
       name: 'one:latest',
       digest: one.digest,
     })
-    await expect(bench.store.import(`oci:${path}`)).rejects.toMatchObject({ hint: 'It has: one, two.' })
+    await expect(bench.store.import(`oci:${path}`)).rejects.toMatchObject({ hint: 'Available: one, two.' })
   })
 
-  it('many at once, by several processes’ stores, make one', async () => {
+  it('concurrent imports by several stores create one image', async () => {
     const { path } = writeLayout(join(bench.folder, 'layout'), { layers: [lower, upper], compress: gzip })
     const images = await Promise.all(
       Array.from({ length: 6 }, (_, index) => bench.another().import(path, { name: `tiny:${index % 2}` })),
@@ -149,7 +149,7 @@ describe('import', () => {
     expect(existsSync(join(top, 'app'))).toBe(false)
   })
 
-  it('an image’s own user, by name; one that it does not have is refused', async () => {
+  it('uses the image’s own user by name, and rejects an unknown user', async () => {
     const passwd = tar([folder('etc'), file('etc/passwd', 'ann:x:500:50::/home/ann:/bin/sh\n')])
     for (const [user, expected] of [
       ['ann', { uid: 500, gid: 50 }],
@@ -173,11 +173,11 @@ describe('import', () => {
 
 describe('broken images', () => {
   const bad: Array<[string, (path: string) => void, RegExp]> = [
-    ['a layer that was changed', (path) => swap(path, upper, tar([file('other', 'x')])), /should be sha256/],
-    ['a layer that is cut off', (path) => swap(path, upper, upper.subarray(0, 700)), /ends early/],
-    ['a layer that is missing', (path) => rmSync(blobOf(path, upper)), /missing/],
+    ['a changed layer', (path) => swap(path, upper, tar([file('other', 'x')])), /should be sha256/],
+    ['a truncated layer', (path) => swap(path, upper, upper.subarray(0, 700)), /truncated/],
+    ['a missing layer file', (path) => rmSync(blobOf(path, upper)), /missing/],
     [
-      'a layer that is a link to outside',
+      'a layer file that links outside',
       (path) => {
         rmSync(blobOf(path, upper))
         writeFileSync(join(path, '../outside.tar'), upper)
@@ -185,14 +185,14 @@ describe('broken images', () => {
       },
       /missing/,
     ],
-    ['an index that is no JSON', (path) => writeFileSync(join(path, 'index.json'), '{'), /not JSON/],
+    ['an index that is not JSON', (path) => writeFileSync(join(path, 'index.json'), '{'), /not JSON/],
     [
       'an index without images',
       (path) => writeFileSync(join(path, 'index.json'), '{"schemaVersion":2,"manifests":[]}'),
       /None of its 0/,
     ],
   ]
-  it.each(bad)('%s: a clear error, and nothing is kept', async (_, spoil, message) => {
+  it.each(bad)('%s: a clear error, and nothing is stored', async (_, spoil, message) => {
     const { path } = writeLayout(join(bench.folder, 'layout'), { layers: [lower, upper] })
     spoil(path)
     await expect(bench.store.import(path, { name: 'tiny' })).rejects.toMatchObject({
@@ -237,7 +237,7 @@ describe('broken images', () => {
     [
       'compressed nonsense',
       { layers: [lower], compress: () => Buffer.from('1f8b0800ffffffffffffffff', 'hex') },
-      /decompressed/,
+      /cannot decompress/,
     ],
   ] as Array<[string, Parameters<typeof writeLayout>[1], RegExp]>)('%s', async (_, parts, message) => {
     const { path } = writeLayout(join(bench.folder, 'layout'), parts)
@@ -247,7 +247,7 @@ describe('broken images', () => {
     expect(contents()).toEqual([])
   })
 
-  it('a missing layer: the error says what to do, and that works', async () => {
+  it('a missing layer: the hint of the error repairs the image', async () => {
     const { path } = writeLayout(join(bench.folder, 'layout'), { layers: [lower, upper] })
     await bench.store.import(path, { name: 'tiny' })
     const [, gone] = bench.store.imageLayers('tiny').layers
@@ -263,12 +263,12 @@ describe('broken images', () => {
     await bench.store.import(path, { name: 'tiny' })
     expect(bench.store.imageLayers('tiny').layers[1]).toBe(gone)
     rmSync(gone!, { recursive: true })
-    // Without the removal too.
+    // Importing again also works without removing the image first.
     await bench.store.import(path, { name: 'tiny' })
     expect(readFileSync(join(gone!, 'etc/name'), 'utf8')).toBe('upper')
   })
 
-  it('an image that is not here: the command that gets it', () => {
+  it('a missing image: the error contains the command that gets it', () => {
     expect(() => bench.store.imageLayers('python:3.12')).toThrow(
       expect.objectContaining({
         code: 'not_found',
@@ -304,7 +304,7 @@ describe('garbage', () => {
     writeFileSync(join(bench.root, 'snapshots/kept.json'), JSON.stringify({ image: { layers } }))
     expect(await bench.store.prune()).toMatchObject({ layers: 0 })
     rmSync(join(bench.root, 'snapshots/kept.json'))
-    // The upper layer and the one on top; the lower one is the other image's.
+    // Removes the upper and the top layer. The other image uses the lower layer.
     expect(await bench.store.prune()).toMatchObject({ layers: 2, bytes: 5 })
     expect(bench.store.imageLayers('two').layers.every((layer) => existsSync(layer))).toBe(true)
     expect(await bench.store.prune({ unused: true })).toMatchObject({ layers: 2, images: ['two:latest'] })
@@ -357,8 +357,8 @@ describe('garbage', () => {
   })
 })
 
-describe('a process that is killed at any instant', () => {
-  it('leaves nothing that the next one does not put right, and no image without its layers', async () => {
+describe('a process that is killed at a random moment', () => {
+  it('leaves only what the next process cleans up, and no image without its layers', async () => {
     const layers = [
       lower,
       upper,
@@ -380,7 +380,7 @@ describe('a process that is killed at any instant', () => {
     for (let round = 0; round < 6; round += 1) {
       const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
       await once(child.stdout, 'data')
-      // Where in its work that hits is up to chance; every place must do.
+      // The kill hits a random step.
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 150))
       child.kill('SIGKILL')
       await once(child, 'exit')

@@ -25,10 +25,10 @@ export interface ImageStoreOptions {
   readonly imagesFolder?: string
   /** The runner's binary, which unpacks layers. */
   readonly runner: () => Promise<string>
-  /** For a process that may not give files to the ids of sandboxes. */
+  /** Required if this process cannot give files to the ids of sandboxes. */
   readonly rights?: ImageRights | undefined
   readonly limits?: Partial<UnpackLimits>
-  /** Do not wait until a layer is on the disk. For tests: a power cut would leave half of it. */
+  /** Do not sync layers to the disk. For tests: a power cut would leave partial layers. */
   readonly volatile?: boolean
 }
 
@@ -70,7 +70,7 @@ export class ImageStore {
   constructor(options: ImageStoreOptions) {
     const { runner, rights } = options
     this.#places = imagePlaces(options.imagesFolder ?? join(options.root, 'images'), { runner, rights })
-    // Whatever is kept here names the layers that it stands on.
+    // The records in these folders name the layers that they use.
     this.#users = ['sandboxes', 'snapshots', 'layers'].map((name) => join(options.root, name))
     this.#limits = { ...unpackLimits, ...options.limits }
     this.#volatile = options.volatile ?? false
@@ -113,7 +113,7 @@ export class ImageStore {
   async import(text: string, options: ImportOptions = {}): Promise<ImageRecord> {
     const reference = parseReference(text.startsWith('/') || text.startsWith('.') ? `oci:${text}` : text)
     if (reference.kind === 'registry')
-      throw new SandboxError('invalid_argument', `“${shown(text)}” is not on this disk.`, {
+      throw new SandboxError('invalid_argument', `“${shown(text)}” is not a file or folder on this disk.`, {
         hint: `To get it from a registry: sandkasten image pull ${shown(text)}`,
       })
     return this.#making(async (draft) => {
@@ -124,7 +124,7 @@ export class ImageStore {
     })
   }
 
-  /** From a registry. Nothing is fetched when it is here already, under any name. */
+  /** Pulls from a registry. Fetches nothing if the image is in the store under any name. */
   async pull(
     text: string,
     options: RegistryOptions = {},
@@ -144,7 +144,7 @@ export class ImageStore {
   async remove(text: string): Promise<Collected & { readonly kept: boolean }> {
     const image = this.find(text)
     if (!image) throw this.#absent(text)
-    await guarded('The image could not be removed', () => rm(refFile(this.#places, image.name)))
+    await guarded('Cannot remove the image', () => rm(refFile(this.#places, image.name)))
     const collected = await this.prune()
     return { ...collected, kept: image.layers.some((key) => readLayer(this.#places, key) !== undefined) }
   }
@@ -165,21 +165,21 @@ export class ImageStore {
     return { ...(await collectGarbage(this.#places, this.#users)), images }
   }
 
-  /** Work in a draft. When it fails, layers that it has finished go too. */
+  /** Runs work in a draft. If the work fails, its finished layers are removed too. */
   async #making<T>(work: (draft: Draft) => Promise<T>): Promise<T> {
     if (process.getuid?.() !== 0 && !this.#places.rights)
       throw new SandboxError(
         'unsupported',
-        'An image’s files have many owners, and this account has no ids to give them to.',
+        'Images need a range of ids for the owners of their files, and this account has none.',
         {
-          hint: '`sandkasten doctor` prints the commands that give it some; or use sudo. The image `host`, and a folder with a root file system, need none.',
+          hint: '`sandkasten doctor` prints the commands that assign a range; or use sudo. The image `host` and root file system folders need none.',
         },
       )
     try {
       await using draft = await Draft.open(this.#places)
       return await work(draft)
     } catch (error) {
-      // Report the first error; the next collection removes what this one leaves.
+      // Report the first error. The next collection removes the leftovers.
       await this.prune().catch(() => {})
       throw error
     }
@@ -247,7 +247,7 @@ export class ImageStore {
     const stats = statSync(path, { throwIfNoEntry: false })
     if (!stats)
       throw new SandboxError('invalid_argument', `${shown(path)} does not exist.`, {
-        hint: 'Name the folder of an OCI image layout, or a tar archive of one.',
+        hint: 'Use the folder of an OCI image layout, or a tar archive of one.',
       })
     if (stats.isDirectory()) return openLayout(path, tag)
     const folder = join(draft.folder, 'archive')
@@ -256,7 +256,7 @@ export class ImageStore {
     const isDocker = existsSync(join(folder, 'manifest.json'))
     if (isDocker && (reference.kind === 'docker-archive' || !isLayout)) return openDockerArchive(folder)
     if (isLayout) return openLayout(folder, tag)
-    throw new SandboxError('invalid_argument', `${basename(path)} holds no image.`, {
+    throw new SandboxError('invalid_argument', `${basename(path)} contains no image.`, {
       hint: 'Use an OCI image layout (index.json) or the output of docker save (manifest.json).',
     })
   }

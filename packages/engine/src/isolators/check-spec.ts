@@ -19,27 +19,23 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
     const value = limits[name as keyof typeof whole]
     if (!Number.isSafeInteger(value) || value < least)
       throw wrong(
-        `limits.${name}: at least ${least} is needed${runtime ? ` on ${runtime}` : ''}, not ${value}`,
+        `limits.${name}: at least ${least} is needed${runtime ? ` on ${runtime}` : ''}, got ${value}`,
       )
   }
   if (runtime === 'runsc' && spec.network === 'open')
-    throw new SandboxError(
-      'unsupported',
-      'a sandbox in a gVisor (runsc) has no network but its own loopback',
-      {
-        hint: 'Use the network none, or the runtime crun or runc.',
-      },
-    )
+    throw new SandboxError('unsupported', 'a sandbox on gVisor (runsc) has only its own loopback network', {
+      hint: 'Use the network `none`, or the runtime crun or runc.',
+    })
   const { diskBytes } = limits
   if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
-    throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, not ${diskBytes}`)
+    throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, got ${diskBytes}`)
   if (!(limits.cpus >= 0.01 && limits.cpus <= 4096))
-    throw wrong(`limits.cpus: 0.01 to 4096 is needed, not ${limits.cpus}`)
+    throw wrong(`limits.cpus: 0.01 to 4096 is needed, got ${limits.cpus}`)
   if (!/^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(spec.hostname))
     throw wrong(`hostname: '${spec.hostname}' is not a valid name`)
   for (const [name, value] of Object.entries(spec.env)) {
     if (name === '' || /[=\0]/.test(name) || value.includes('\0'))
-      throw wrong(`env: a name with '=' or a NUL byte`)
+      throw wrong(`env: a name is empty or contains '=', or a name or value contains a NUL byte`)
   }
   checkTarget('workdir', spec.workdir)
   // On the image `host`, /usr is the machine's.
@@ -51,7 +47,7 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
   for (const { source, target } of spec.mounts) {
     checkTarget('mounts', target)
     if (!source.startsWith('/') || source.includes('\0'))
-      throw wrong(`mounts: ${source}: an absolute path is needed`)
+      throw wrong(`mounts: ${source} is not an absolute path`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
   if (writesToHost(spec)) checkWritable(spec, runtime, privileges)
@@ -102,10 +98,10 @@ function checkImage(image: IsolatorSpec['image']): void {
   if (missing) throw missingLayer(stored, missing)
 }
 
-/** A file system has to fit, and something in it. */
+/** The smallest disk with room for a file system and some files. */
 const MIN_DISK_BYTES = 8 * 1024 * 1024
 
-/** Places that are the wall's own. */
+/** Paths that the isolator mounts itself. */
 const RESERVED = ['/proc', '/dev', '/sys', '/run', '/etc']
 
 function checkTarget(name: string, path: string): void {
@@ -119,7 +115,7 @@ function checkTarget(name: string, path: string): void {
     throw wrong(`${name}: '${path}' is not a plain absolute path`)
   }
   if (RESERVED.some((top) => path === top || path.startsWith(`${top}/`)))
-    throw wrong(`${name}: ${path} is the sandbox's own`)
+    throw wrong(`${name}: ${path} is reserved for the sandbox`)
 }
 
 const wrong = (message: string) => new SandboxError('invalid_argument', message)

@@ -8,19 +8,19 @@ import type { Isolation } from '@sandkasten/sdk'
 export interface Isolator {
   readonly name: string
   readonly isolation: Isolation
-  /** Folders in which it makes a folder for each running sandbox. */
+  /** Folders in which the isolator creates a folder for each running sandbox. */
   readonly runFolders?: readonly string[]
-  /** Does it work here, now? Looks, changes nothing that lasts. */
+  /** Checks whether the isolator works on this machine. Leaves no changes behind. */
   probe(): Promise<ProbeResult>
   /** Resolves when the runner accepts connections. A second start in the same folder finds the disk unchanged. */
   start(spec: IsolatorSpec): Promise<IsolatedSandbox>
-  /** The sandbox that an earlier process started and that still runs; undefined when it does not run any more. */
+  /** Returns the running sandbox, also if another process started it. Undefined if it does not run. */
   attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined>
   /** How the last incarnation of a stopped sandbox ended. Undefined if it is not known. */
   lastEnd(place: SandboxPlace): Promise<SandboxEnd | undefined>
   /** Removes disk, ids and the remains of crashes. Kills running processes. Resolves to false if there was nothing. */
   remove(place: SandboxPlace): Promise<boolean>
-  /** Releases what is ready for the next start. The isolator stays usable, and sandboxes keep running. */
+  /** Releases resources that are prepared for the next start. The isolator stays usable, and sandboxes keep running. */
   close(): Promise<void>
   /** Releases resources of sandboxes whose folders below this one are gone because their process was killed. */
   sweep?(below: string): Promise<void>
@@ -32,7 +32,7 @@ export interface Isolator {
   hasImage?(reference: string): Promise<boolean>
   /** Keeps the current disk of a sandbox, running or not, as an image `{ snapshot }` for new sandboxes. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
-  /** `in-use`: a sandbox was made of it and is still there. */
+  /** Returns `in-use` if a sandbox that was created from the snapshot still exists. */
   removeSnapshot?(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>
 }
 
@@ -76,7 +76,7 @@ export interface IsolatorSpec extends SandboxPlace {
    * Disks of other sandboxes as folders, uppermost first. They lie above the image and below this sandbox's own disk.
    */
   readonly layers?: readonly string[]
-  /** For every command; every command can read it. */
+  /** Set for every command, so every command can read it. */
   readonly env: Readonly<Record<string, string>>
   readonly limits: Limits
   /** Folders or files of the host. */
@@ -185,7 +185,7 @@ export interface SandboxEnd {
   readonly oomKills?: number
   readonly startedAt?: Date
   readonly endedAt?: Date
-  /** The witness itself was killed, so how the sandbox ended is not known; it did end with it. */
+  /** The shim was killed, so the sandbox ended with it and its exit status is unknown. */
   readonly unwitnessed: boolean
   /** The beginning of the first process's stderr. */
   readonly errors: string

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { checkedAllow, openRules } from './open-network.ts'
 
 describe('rules of the network open', () => {
-  it('name addresses of the host before its own are closed, and networks after', () => {
+  it('list allowed addresses before the host’s blocked addresses, and allowed networks after them', () => {
     const rules = openRules({ allow: ['10.1.0.0/16', '192.168.0.7', 'fd00::5/128'] }, ['192.0.0.3'])
     const own = rules.indexOf('own')
     expect(rules.slice(0, own)).toEqual([
@@ -30,7 +30,7 @@ describe('rules of the network open', () => {
     '224.0.0.1/32',
     'fe80::1%eth0',
     '',
-  ])('“%s” cannot be allowed', (text) => {
+  ])('reject “%s”', (text) => {
     expect(() => checkedAllow([text])).toThrow(/openNetwork\.allow/)
   })
 

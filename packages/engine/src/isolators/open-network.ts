@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4 } from 'node:net'
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * What a sandbox with the network `open` may reach: the public internet, and nothing else unless `allow` names it.
+ * A sandbox with the network `open` reaches the public internet, and other networks only if `allow` lists them.
  * The runner turns these rules into a packet filter of the sandbox's network namespace (`runner/src/fence`).
  */
 export interface OpenNetwork {
@@ -37,7 +37,7 @@ export const CLOSED_IPV4 = [
   '168.63.129.16/32',
 ] as const
 
-/** Only these of IPv6 are open at all: global unicast addresses, and public IPv4 addresses behind a NAT64. */
+/** The only open IPv6 networks: global unicast addresses, and public IPv4 addresses behind a NAT64. */
 const OPEN_IPV6 = ['2000::/3', '64:ff9b::/96'] as const
 
 /** Exceptions: IETF protocols with Teredo, documentation, and 6to4, which contains IPv4 addresses. */
@@ -68,7 +68,7 @@ export function openRules({ allow = [] }: OpenNetwork, resolvers: readonly strin
 /** Each as a network in CIDR notation. Throws for malformed text and for networks that no packet could reach. */
 export function checkedAllow(allow: readonly string[]): string[] {
   if (allow.length > MAX_ALLOWED)
-    throw wrong(`${allow.length} networks are too many`, `Name at most ${MAX_ALLOWED}.`)
+    throw wrong(`${allow.length} networks are too many`, `List at most ${MAX_ALLOWED}.`)
   return allow.map((text) => {
     const [address = '', length, ...rest] = text.split('/')
     const most = isIPv4(address) ? 32 : 128

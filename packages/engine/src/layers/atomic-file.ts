@@ -41,7 +41,7 @@ export function readJson<T>(file: string): T | undefined {
     text = readFileSync(file, 'utf8')
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined
-    throw translate(error, `${path.basename(file)} cannot be read`)
+    throw translate(error, `Cannot read ${path.basename(file)}`)
   }
   try {
     return JSON.parse(text) as T
@@ -50,7 +50,7 @@ export function readJson<T>(file: string): T | undefined {
   }
 }
 
-/** Clears away what killed processes have left half written in a folder. */
+/** Removes partial files of killed processes from a folder. */
 export async function removePartials(folder: string): Promise<void> {
   for (const name of namesIn(folder)) {
     const [, pid, started] = /^\.(\d+)-(\d*)-[a-z2-7]+\.partial$/.exec(name) ?? []
@@ -60,7 +60,7 @@ export async function removePartials(folder: string): Promise<void> {
   }
 }
 
-/** The names in a folder survive a power cut. */
+/** Syncs a folder, so that the names in it survive a power cut. */
 export function syncFolder(folder: string): void {
   const descriptor = openSync(folder, 'r')
   try {

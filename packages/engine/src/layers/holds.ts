@@ -16,9 +16,9 @@ export class Holds {
     this.#folder = folder
   }
 
-  /** Returns how to let go. */
+  /** Returns a function that releases the hold. */
   async take(ids: readonly string[]): Promise<() => void> {
-    const what = 'That layers are in use could not be written down'
+    const what = 'Cannot record that layers are in use'
     await guarded(what, async () => {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     })

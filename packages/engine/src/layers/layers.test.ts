@@ -66,14 +66,14 @@ describe('layers', () => {
   it('puts back a layer that a record names during the sweep', async () => {
     const [named, unnamed] = [await add('named'), await add('unnamed')]
     let looks = 0
-    // The record appears between the two looks.
+    // The record appears between the two reads.
     const used = async () => {
       looks += 1
       return new Set(looks > 1 ? [named] : [])
     }
     expect(await layers.sweep(used)).toEqual([unnamed])
     expect(left()).toEqual([named])
-    // Killed between them.
+    // The sweeper is killed between the two reads.
     const half = await layers
       .sweep(async () => {
         if (left().includes(named)) return new Set<string>()
@@ -178,13 +178,13 @@ describe('snapshots', () => {
     expect(left()).toEqual([id])
   })
 
-  it('a path is no snapshot', () => {
+  it('a path is not a snapshot id', () => {
     for (const id of ['../x', 'no-such', '', 'a'.repeat(16)])
       expect(() => snapshots.get(id)).toThrow(expect.objectContaining({ code: 'not_found' }))
   })
 })
 
-/** Runs JavaScript over the same root in a process that stays until it is killed; resolves with what it printed first. */
+/** Runs JavaScript over the same root in a process that runs until it is killed. Resolves to its first output. */
 async function inAnotherProcess(code: string): Promise<{ said: string; kill(): Promise<void> }> {
   const module = JSON.stringify(new URL('./index.ts', import.meta.url).href)
   const script = `import { mkdirSync } from 'node:fs'

@@ -40,7 +40,7 @@ export class Snapshots<Image> {
     try {
       if (mkdirSync(this.#folder, { recursive: true, mode: 0o700 })) syncFolder(path.dirname(this.#folder))
     } catch (error) {
-      throw translate(error, 'The folder for snapshots could not be made')
+      throw translate(error, 'Cannot create the folder for snapshots')
     }
     await this.#write(record, (file) => this.#layers.sync(facts.layers, file))
     return snapshotId
@@ -83,7 +83,7 @@ export class Snapshots<Image> {
         return true
       } catch (error) {
         if (errnoOf(error) === 'ENOENT') return false
-        throw translate(error, `The snapshot ${snapshotId} could not be deleted`)
+        throw translate(error, `Cannot delete the snapshot ${snapshotId}`)
       }
     }
     return this.#layers.locked(remove).catch((error) => {
@@ -95,8 +95,8 @@ export class Snapshots<Image> {
   }
 
   /**
-   * Replaces layers by others with the same content. The lock keeps a snapshot deleted that is deleted at the same
-   * time.
+   * Replaces layers by others with the same content. The lock prevents a concurrently deleted snapshot from being
+   * restored.
    */
   replaceLayers(from: readonly string[], to: readonly string[]): Promise<number> {
     return this.#layers.locked(async () => {
@@ -117,7 +117,7 @@ export class Snapshots<Image> {
   ): Promise<void> {
     return writeAtomically(this.#file(record.snapshotId), record, {
       durable,
-      what: 'The snapshot could not be written down',
+      what: 'Cannot write the snapshot’s record',
     })
   }
 
@@ -127,13 +127,13 @@ export class Snapshots<Image> {
       text = readFileSync(this.#file(snapshotId), 'utf8')
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return undefined
-      throw translate(error, `The snapshot ${snapshotId} cannot be read`)
+      throw translate(error, `Cannot read the snapshot ${snapshotId}`)
     }
     let record: SnapshotRecord<Image> | undefined
     try {
       record = JSON.parse(text) as SnapshotRecord<Image>
     } catch {
-      // Said below.
+      // Reported below.
     }
     if (record?.version === 1 && Array.isArray(record.layers)) return record
     throw new SandboxError('internal', `The record of the snapshot ${snapshotId} is damaged.`, {

@@ -8,8 +8,7 @@ import { Holds } from './holds.ts'
 import type { Trees } from './trees.ts'
 
 /**
- * Layers: read-only disks of sandboxes that other sandboxes stand on. All processes that use the same root share
- * them.
+ * Layers: read-only disks of sandboxes that other sandboxes use. All processes that use the same root share them.
  *
  *     layers/<id>/layer.json   the layers below, its age and its maker
  *     layers/<id>/tree/        the folder that overlayfs shows
@@ -43,7 +42,7 @@ export class LayerStore {
     this.#holds = new Holds(path.join(this.#folder, 'holds'))
   }
 
-  /** The folder that overlayfs is given. */
+  /** The folder that overlayfs mounts. */
   treeOf(id: string): string {
     return path.join(this.#folder, checked(id), 'tree')
   }
@@ -52,7 +51,7 @@ export class LayerStore {
     return path.join(this.#folder, `.${checked(id)}`, 'tree')
   }
 
-  /** The first of these that is not there. */
+  /** The first of these layers that is missing. */
   lost(ids: readonly string[]): string | undefined {
     return ids.find((id) => !existsSync(this.treeOf(id)))
   }
@@ -62,7 +61,7 @@ export class LayerStore {
     if (lost !== undefined) throw lostLayer(lost, path.join(this.#folder, lost))
   }
 
-  /** Begins a layer. It, and those it stands on, are held until `done`. */
+  /** Begins a layer. The draft and the layers below it are held until `done`. */
   async begin(below: readonly string[]): Promise<Draft> {
     const id = randomId()
     const release = await this.locked(async () => {
@@ -79,7 +78,7 @@ export class LayerStore {
         creator: await identityOf(process.pid),
       }
       const folder = path.join(this.#folder, `.${id}`)
-      await guarded('A layer could not be begun', async () => {
+      await guarded('Cannot begin a layer', async () => {
         mkdirSync(folder, { mode: 0o700 })
       })
       await writeAtomically(path.join(folder, 'layer.json'), record, { durable: false })
@@ -90,14 +89,14 @@ export class LayerStore {
     }
   }
 
-  /** The draft becomes a layer. Not yet safe from a power cut: see `sync`. Does nothing when it is one. */
+  /** Turns the draft into a layer, unless it is one. Call `sync` to make it survive a power cut. */
   seal(id: string): void {
     if (existsSync(this.treeOf(id))) return
     if (!existsSync(this.draftTreeOf(id))) throw lostLayer(id, path.join(this.#folder, `.${id}`))
     renameSync(path.join(this.#folder, `.${id}`), path.join(this.#folder, id))
   }
 
-  /** These layers survive a power cut, and so do these files. */
+  /** Syncs these layers and files, so that they survive a power cut. */
   async sync(ids: readonly string[], ...files: string[]): Promise<void> {
     const unsafe = ids.filter((id) => !this.#safe.has(id))
     const folders = unsafe.map((id) => path.join(this.#folder, checked(id)))
@@ -106,15 +105,15 @@ export class LayerStore {
     for (const id of unsafe) this.#safe.add(id)
   }
 
-  /** Everything below the same root survives a power cut. */
+  /** Syncs everything below the same root. */
   async syncAll(): Promise<void> {
     await this.#trees.syncAll(this.#folder)
   }
 
-  /** Takes away a draft that has not become a layer. */
+  /** Removes a draft that has not become a layer. */
   async discard(id: string): Promise<void> {
     const draft = path.join(this.#folder, `.${checked(id)}`)
-    // Without a disk in it there is nothing in it but ours.
+    // A draft without a disk contains only our own files.
     if (existsSync(this.draftTreeOf(id))) await this.#trees.remove(draft)
     else rmSync(draft, { recursive: true, force: true })
   }
@@ -180,7 +179,7 @@ export class LayerStore {
 
   /** Serializes taking layers and removing them. */
   async locked<T>(work: () => Promise<T>): Promise<T> {
-    await guarded('The folder for layers could not be made', async () => {
+    await guarded('Cannot create the folder for layers', async () => {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     })
     return withLock(path.join(this.#folder, 'lock'), work)
@@ -190,7 +189,7 @@ export class LayerStore {
 export interface LayerRecord {
   readonly version: 1
   readonly id: string
-  /** The layers it stands on, uppermost first. */
+  /** The layers below it, uppermost first. */
   readonly below: readonly string[]
   readonly createdAt: number
   readonly creator: ProcessIdentity
@@ -214,12 +213,12 @@ export class Draft {
     return this.#store.draftTreeOf(this.id)
   }
 
-  /** A record names it now: it is not to be taken away, whatever happens. */
+  /** Keeps the draft on failure, because a record names it now. */
   keep(): void {
     this.#kept = true
   }
 
-  /** Lets go. What has not become a layer, and is not kept, is removed. */
+  /** Releases the hold. Removes the draft unless it became a layer or is kept. */
   async done(): Promise<void> {
     try {
       if (!this.#kept) await this.#store.discard(this.id)
@@ -230,16 +229,16 @@ export class Draft {
 }
 
 function lostLayer(id: string, where: string): SandboxError {
-  return new SandboxError('internal', `The layer ${id} is gone, and what stands on it cannot be shown.`, {
+  return new SandboxError('internal', `The layer ${id} is missing, so disks that use it cannot be mounted.`, {
     details: { layer: id },
     hint: `Put ${where} back from a backup, or delete the snapshots and sandboxes that need it.`,
   })
 }
 
-/** Ids come out of records, and become paths. */
+/** Ids come from records and become paths, so they are checked. */
 function checked(id: string): string {
   if (/^[a-z2-7]{16}$/.test(id)) return id
-  throw new SandboxError('internal', `There is no layer “${id}”.`)
+  throw new SandboxError('internal', `“${id}” is not a layer id.`)
 }
 
 function readJson<T>(file: string): T | undefined {

@@ -13,7 +13,7 @@ export interface TreeSize {
 }
 
 /**
- * How to get the permissions for files of sandboxes where the engine does not have them (`isolators/oci/privileges`).
+ * Runs programs with access to the files of sandboxes if the engine lacks that permission (`isolators/oci/privileges`).
  */
 export interface TreeRights {
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
@@ -33,14 +33,14 @@ export class Trees {
     this.#rights = rights
   }
 
-  /** Faithful in all that can be copied. `to` must not be there; when this rejects, it is not there either. */
+  /** Copies a tree with all metadata. `to` must not exist, and does not exist if this rejects. */
   copy(from: string, to: string): Promise<TreeSize> {
-    return this.#run('The disk could not be copied', ['copy', from, to])
+    return this.#run('Cannot copy the disk', ['copy', from, to])
   }
 
   /** Copies the folder `upper` of the disk in a file that is not mounted. */
   copyDisk(file: string, to: string): Promise<TreeSize> {
-    return this.#run('The disk could not be copied', ['copy', '--disk', file, to])
+    return this.#run('Cannot copy the disk', ['copy', '--disk', file, to])
   }
 
   /** Merges layers, uppermost first, into one that shows the same on top of `lower`. */
@@ -48,26 +48,26 @@ export class Trees {
     // For an ordinary account overlayfs keeps its attributes in `user.*`, because only root may write `trusted.*`.
     const user = this.#rights ? ['--user'] : []
     const ground = onto.length > 0 ? ['--onto', ...onto] : []
-    return this.#run('Layers could not be merged', ['squash', ...user, to, ...layers, ...ground])
+    return this.#run('Cannot merge layers', ['squash', ...user, to, ...layers, ...ground])
   }
 
   measure(path: string): Promise<TreeSize> {
-    return this.#run('The disk could not be measured', ['measure', path])
+    return this.#run('Cannot measure the disk', ['measure', path])
   }
 
-  /** These files and trees survive a power cut. */
+  /** Syncs these files and trees, so that they survive a power cut. */
   async sync(...paths: string[]): Promise<void> {
-    await this.#run('The disk could not be written out', ['sync', ...paths])
+    await this.#run('Cannot sync the disk', ['sync', ...paths])
   }
 
-  /** So does everything else on the file system that this folder is on. */
+  /** Syncs the whole file system of this folder. */
   async syncAll(path: string): Promise<void> {
-    await this.#run('The disk could not be written out', ['sync', '--all', path])
+    await this.#run('Cannot sync the disk', ['sync', '--all', path])
   }
 
-  /** Folders in which folders come and go; why that matters, `runner/src/tree/spread.rs` says. */
+  /** Spreads new subfolders of these folders over the disk (see `runner/src/tree/spread.rs`). */
   async spread(...paths: string[]): Promise<void> {
-    await this.#run('Folders could not be spread', ['spread', ...paths])
+    await this.#run('Cannot spread folders over the disk', ['spread', ...paths])
   }
 
   /** Other processes may remove the same path at the same time. */
@@ -75,13 +75,13 @@ export class Trees {
     const there = paths.filter((path) => existsSync(path))
     if (there.length === 0) return
     try {
-      await this.#run('A disk could not be removed', ['remove', ...there])
+      await this.#run('Cannot remove a disk', ['remove', ...there])
     } catch (error) {
       if (there.some((path) => existsSync(path))) throw error
     }
   }
 
-  /** Renames a sandbox's folder: moving one takes the right to write in it. */
+  /** Renames a sandbox's folder. Renaming needs write permission in the folder itself. */
   async move(from: string, to: string): Promise<void> {
     if (!this.#rights) return renameSync(from, to)
     const mv = ['/bin/mv', '--no-target-directory', '--', from, to] as const
@@ -116,7 +116,7 @@ export class Trees {
 }
 
 function noAnswer(what: string, cause?: unknown): never {
-  throw new SandboxError('internal', `${what}: no answer.`, { cause })
+  throw new SandboxError('internal', `${what}: \`runner tree\` did not answer.`, { cause })
 }
 
 function parse(text: string): Record<string, unknown> | undefined {

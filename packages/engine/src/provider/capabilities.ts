@@ -7,7 +7,7 @@ export interface EngineCapabilities {
   readonly ports: 'native'
   readonly watch: 'native'
   readonly stop: 'native'
-  /** `emulated` for an ordinary account without a control group of its own. */
+  /** `emulated` for an ordinary account without a delegated control group. */
   readonly pause: 'native' | 'emulated'
   readonly snapshot: 'native'
   readonly fork: 'native'

@@ -7,7 +7,7 @@ import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
 import { runnersOf } from './test-helper.ts'
 
-/** The machine's clock is set while sandboxes run: forwards, backwards, and between two lives of a process. Here only this process is told so. */
+/** The clock jumps forwards or backwards while sandboxes run, or between two processes. Only this process sees it. */
 const skipped = await reasonToSkip()
 const root = mkdtempSync(path.join(tmpdir(), 'sandkasten-clock-'))
 const provider = new EngineProvider({ isolator: 'oci', root })
@@ -31,7 +31,7 @@ describe('a clock that jumps', () => {
     rmSync(root, { recursive: true, force: true })
   })
 
-  it('forwards: a lifetime is over, the disk is not; one without a lifetime goes on', async () => {
+  it('forwards: a sandbox ends at its lifetime and keeps its disk; one without a lifetime keeps running', async () => {
     const short = await provider.create({ name: 'short', lifetimeMs: DAY / 2 })
     const endless = await provider.create()
     await short.runCommand({ cmd: 'sh', args: ['-c', 'echo kept > kept'] })
@@ -58,7 +58,7 @@ describe('a clock that jumps', () => {
     expect((await sandbox.info()).expiresAt!.getTime() - Date.now()).toBeGreaterThanOrEqual(DAY)
     const copy = await provider.create({ snapshotId })
     const later = await sandbox.snapshot({ name: 'of today' })
-    // By the clock, oldest first: neither is lost.
+    // The list is sorted by the clock and contains both.
     expect((await provider.listSnapshots()).map(({ name }) => name)).toEqual(['of today', 'of tomorrow'])
     expect(await provider.list()).toHaveLength(2)
     await copy.destroy()
@@ -66,22 +66,25 @@ describe('a clock that jumps', () => {
     expect(await provider.sweep()).toEqual([])
   })
 
-  it.each([-10_000 * DAY, 10_000 * DAY])('by %i: a new process finds and clears all the same', async (ms) => {
-    const kept = await provider.create({ name: 'kept' })
-    const left = await provider.create()
-    const folder = path.join(root, 'sandboxes', left.sandboxId)
-    const record = (await readRecord(folder))!
-    // As one leaves it that dies while it creates, on a machine whose clock was somewhere else then.
-    const creator = { pid: 2 ** 22 + 1, started: '1' }
-    await writeRecord(folder, { ...record, status: 'creating', creator, createdAt: Date.now() + ms })
-    mkdirSync(path.join(root, 'layers'), { recursive: true })
-    const half = path.join(root, 'layers', 'lock.aaaaaaaa')
-    writeFileSync(half, '')
-    utimesSync(half, new Date(), new Date(Math.max(Date.now() + ms, 0)))
-    await using other = new EngineProvider({ isolator: 'oci', root })
-    expect(await other.sweep()).toEqual([left.sandboxId])
-    expect(readdirSync(path.join(root, 'layers')).filter((name) => name.startsWith('lock'))).toEqual([])
-    expect((await other.list()).map(({ name }) => name)).toEqual(['kept'])
-    expect((await kept.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
-  })
+  it.each([-10_000 * DAY, 10_000 * DAY])(
+    'by %i ms: a new process still finds sandboxes and cleans up',
+    async (ms) => {
+      const kept = await provider.create({ name: 'kept' })
+      const left = await provider.create()
+      const folder = path.join(root, 'sandboxes', left.sandboxId)
+      const record = (await readRecord(folder))!
+      // The leftover of a process that died during a create, when the clock had another value.
+      const creator = { pid: 2 ** 22 + 1, started: '1' }
+      await writeRecord(folder, { ...record, status: 'creating', creator, createdAt: Date.now() + ms })
+      mkdirSync(path.join(root, 'layers'), { recursive: true })
+      const half = path.join(root, 'layers', 'lock.aaaaaaaa')
+      writeFileSync(half, '')
+      utimesSync(half, new Date(), new Date(Math.max(Date.now() + ms, 0)))
+      await using other = new EngineProvider({ isolator: 'oci', root })
+      expect(await other.sweep()).toEqual([left.sandboxId])
+      expect(readdirSync(path.join(root, 'layers')).filter((name) => name.startsWith('lock'))).toEqual([])
+      expect((await other.list()).map(({ name }) => name)).toEqual(['kept'])
+      expect((await kept.runCommand({ cmd: 'echo', args: ['on'] })).stdout).toBe('on\n')
+    },
+  )
 })

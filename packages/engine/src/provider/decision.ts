@@ -16,8 +16,8 @@ export function decideIsolator(options: EngineProviderOptions): EngineDecision {
   const { isolator = 'auto' } = options
   checkedAllow(options.openNetwork?.allow ?? [])
   hiddenInHost(options.hostImage ?? {})
-  if (isolator === 'process') return { isolator, reason: 'The options ask for it. It does not isolate.' }
-  if (isolator === 'oci' || isolator === 'docker') return { isolator, reason: 'The options ask for it.' }
+  if (isolator === 'process') return { isolator, reason: 'The options request it. It does not isolate.' }
+  if (isolator === 'oci' || isolator === 'docker') return { isolator, reason: 'The options request it.' }
   if (isolator !== 'auto')
     throw new SandboxError('invalid_argument', `There is no isolator “${String(isolator)}”.`, {
       hint: 'Use auto, oci, docker or process.',
@@ -26,7 +26,7 @@ export function decideIsolator(options: EngineProviderOptions): EngineDecision {
   if (!missing) return { isolator: 'oci', reason: 'This is Linux with an OCI runtime.' }
   const daemon = new Daemon(options.docker)
   if (daemon.seemsThere) {
-    const reason = `A daemon of Docker’s kind is on ${daemon.where}; oci would be stronger, but ${missing.reason}`
+    const reason = `A Docker or Podman daemon is on ${daemon.where}. The isolator oci is stronger, but ${missing.reason}`
     return { isolator: 'docker', reason }
   }
   if (options.acceptNoIsolation)

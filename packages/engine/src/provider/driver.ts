@@ -39,7 +39,7 @@ const options: readonly CreateOption[] = [
 export interface EngineDriverOptions {
   readonly root: string
   readonly isolator: () => Promise<Isolator>
-  /** Closes the isolator if it has been made. */
+  /** Closes the isolator if it exists. */
   readonly closeIsolator: () => Promise<void>
   readonly disks: (sandboxes: Sandboxes) => Disks
   readonly defaults: EngineDefaults
@@ -117,7 +117,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
 
   override async info(sandboxId: string): Promise<SandboxInfo> {
     const info = await super.info(sandboxId)
-    // A Docker daemon may not answer; everything else is known without it.
+    // The Docker daemon may not answer. All other fields are known without it.
     const weaker = await this.#isolator()
       .then((isolator) => isolator.weaker?.())
       .catch(() => undefined)
@@ -302,7 +302,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return this.#live.add(record, attached)
   }
 
-  /** What disks may use of this driver. */
+  /** The part of this driver that disks may use. */
   #sandboxes(): Sandboxes {
     const root = () => this.root
     return {

@@ -36,7 +36,7 @@ export interface EngineProviderOptions {
    */
   root?: string
   defaults?: Partial<EngineDefaults>
-  /** What sandboxes with the network `open` may reach besides the public internet. */
+  /** Networks that sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
   /** The parts of this machine's `/usr` that the image `host` hides. */
   hostImage?: HostImageOptions
@@ -44,13 +44,13 @@ export interface EngineProviderOptions {
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
   docker?: Partial<DockerIsolatorOptions>
-  /** Told what works, but not as asked for. Default: `process.emitWarning`. */
+  /** Called with a warning if an option has a weaker effect than requested. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
   /** For `auto`: if no isolator works, use `process` instead of failing. */
   acceptNoIsolation?: boolean
 }
 
-/** The whole contract over an isolator of this machine, embedded: no daemon. */
+/** Implements the provider contract with an isolator of this machine, in this process and without a daemon. */
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
   /** Folders that outlive sandboxes, to be mounted by `providerOptions.volumes`. */
@@ -64,7 +64,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   constructor(options: EngineProviderOptions = {}) {
     const decision = decideIsolator(options)
     const driver: ProviderDriver<Capabilities> = driverOf(decision.isolator, options)
-    // On `process` the abilities that a runner brings are absent: the data says so, and calling one throws.
+    // On `process` the capabilities of the runner are absent, and calling one throws.
     super(driver as unknown as ProviderDriver<EngineCapabilities>)
     this.decision = decision
     this.#folders = driver as unknown as EngineDriver
@@ -74,7 +74,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     this.volumes = volumesOf(decision, engine)
   }
 
-  /** Whether its isolator works here; if not, why, and what to do about it. Without isolation it always does. */
+  /** Whether the isolator works on this machine. If not, the result has the reason and the fix. */
   async probe(): Promise<ProbeResult> {
     return this.#driver?.probe() ?? { ok: true, detail: this.decision.reason }
   }
@@ -89,10 +89,10 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     )
   }
 
-  /** What a sandbox uses now. A value that this machine does not count is undefined. */
+  /** The current resource usage of a sandbox. A value that this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
     if (this.#driver) return this.#driver.stats(sandboxId)
-    throw new SandboxError('unsupported', 'Nothing is counted for sandboxes that are not isolated.', {
+    throw new SandboxError('unsupported', 'Statistics are not available without isolation.', {
       hint: 'Use the isolator oci.',
     })
   }
@@ -212,7 +212,7 @@ function dockerDriver(options: EngineProviderOptions): EngineDriver {
   })
 }
 
-/** Makes them on first use: finding the runner may mean building it. A failure is not cached. */
+/** Created on first use, because finding the runner may require a build. A failure is not cached. */
 function lazily(given: { runner?: string } | undefined, make: (runner: string) => Promise<Isolator>) {
   const runner = once(async () => given?.runner ?? (await locateRunner()))
   const isolator = once(async () => make(await runner.get()))

@@ -12,7 +12,7 @@ const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
 afterAll(() => rm(root, { recursive: true, force: true }))
 const skipped = await reasonToSkip()
 
-/** Runs JavaScript in a process of its own, with `provider` over the same root; resolves with what it printed. */
+/** Runs JavaScript in another process, with `provider` over the same root. Resolves to its output. */
 async function inAnotherProcess(code: string): Promise<string> {
   const module = JSON.stringify(new URL('./engine-provider.ts', import.meta.url).href)
   const script = `const { EngineProvider } = await import(${module})
@@ -70,7 +70,7 @@ describe('EngineProvider on oci', () => {
     }
   })
 
-  it('the group that marks a command has a name, and cannot be given up', async () => {
+  it('the group that marks a command has a name, and the command cannot leave it', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create()
     const sh = (line: string) => sandbox.runCommand({ cmd: 'sh', args: ['-c', line] })
@@ -84,7 +84,7 @@ describe('EngineProvider on oci', () => {
     }
   })
 
-  it('calls its user as asked for, with a home of that name, also in forks and after a restart', async () => {
+  it('gives its user the requested name and home, also in forks and after a restart', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create({ providerOptions: { account: 'ada' } })
     const look = { cmd: 'sh', args: ['-c', 'whoami; pwd; echo "$HOME"; stat -c %U:%G ~; touch ~/mine; ls ~'] }
@@ -110,10 +110,10 @@ describe('EngineProvider on oci', () => {
     }
   })
 
-  it('kill() wins against programs that fork, leave their session and their parent without end', async () => {
+  it('kill() ends programs that endlessly fork and leave their session and parent', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     const sandbox = await provider.create({ providerOptions: { pids: 256 } })
-    // Eight lines of descent, in each of which every program starts the next and ends.
+    // Eight chains of processes. In each chain, every process forks the next one and exits.
     const storm =
       'use POSIX; $| = 1; for (1..8) { fork or last } while (1) { print "."; fork and exit; setsid }'
     const count = async () =>
@@ -127,7 +127,7 @@ describe('EngineProvider on oci', () => {
       )
     try {
       const bystander = await sandbox.spawn({ cmd: 'sleep', args: ['1000'] })
-      // The first program stays, so that there is something to kill.
+      // The first program keeps running, so that there is a process to kill.
       const line = `perl -e '${storm}' & exec sleep 1000`
       const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', line] })
       let generations = 0
@@ -174,7 +174,7 @@ describe('EngineProvider on oci', () => {
     [{ providerOptions: { account: 'a:0:0' } }, 'invalid_argument', 'account'],
     [{ image: '/srv', providerOptions: { account: 'user' } }, 'invalid_argument', 'account'],
     [{ snapshotId: 'x' }, 'not_found', 'snapshot'],
-  ])('refuses %j, and leaves nothing', async (options, code, word) => {
+  ])('rejects %j and leaves nothing behind', async (options, code, word) => {
     const provider = new EngineProvider({ isolator: 'oci', root })
     await expect(provider.create(options)).rejects.toMatchObject({
       code,
@@ -192,7 +192,7 @@ describe('the choice of an isolator', () => {
     if (!skipped) expect(new EngineProvider({ root }).decision.isolator).toBe('oci')
   })
 
-  it('never falls back to no isolation unless that was accepted', () => {
+  it('never falls back to no isolation unless the options allow it', () => {
     const none = { root, oci: { runtime: 'no-such-runtime' }, docker: { socketPath: '/no/such/docker.sock' } }
     expect(() => new EngineProvider(none)).toThrow(
       expect.objectContaining({ code: 'unsupported', hint: expect.stringContaining('process') }),

@@ -115,7 +115,7 @@ export class EngineFiles implements FilesDriver {
   }
 }
 
-/** The runner says what failed; we know the path. */
+/** Adds the path to an error of the runner. */
 async function named<T>(path: string, work: Promise<T>): Promise<T> {
   try {
     return await work

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider, imageStore } from './engine-provider.ts'
 
-/** A minute for each, and packages from this machine's mirror: on request. */
+/** Runs on request only: each build takes a minute and downloads packages from this machine's mirror. */
 const skipped = process.env.SANDKASTEN_IMAGE_BUILD_TESTS
   ? await reasonToSkip()
   : 'takes minutes, and mmdebstrap: SANDKASTEN_IMAGE_BUILD_TESTS=1 npm test'

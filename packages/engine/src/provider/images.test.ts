@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   if (skipped) return
-  // What a test that failed has left.
+  // Removes leftovers of a failed test.
   for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
   bench[Symbol.dispose]()
 })
@@ -31,7 +31,7 @@ beforeEach(({ skip }) => {
   if (skipped) skip(skipped)
 })
 
-/** Nothing but a program that needs nothing: our own. */
+/** A layer with only a static program: our own runner. */
 async function bareLayer(): Promise<Buffer> {
   return tar([file('tool', readFileSync(await locateRunner()), { mode: 0o755 })])
 }
@@ -45,12 +45,12 @@ function busyboxLayer(): Buffer {
   ])
 }
 
-describe('sandboxes of an image of busybox alone', () => {
+describe('sandboxes of an image with only busybox', () => {
   beforeEach(({ skip }) => {
     if (!busybox) skip('needs a static busybox: npm test fetches it on Debian')
   })
 
-  it('follow its layers, environment, user and working folder; a shell is sh', async () => {
+  it('use its layers, environment, user and working folder, with sh as the shell', async () => {
     const lower = [
       folder('data', { mode: 0o755 }),
       file('data/old', 'old'),
@@ -106,7 +106,7 @@ describe('sandboxes of an image of busybox alone', () => {
     await sandbox.destroy()
   })
 
-  it('work where only root may look, and have no door that an archive brought along', async () => {
+  it('work with root-only folders, and devices and overlay attributes of the archive have no effect', async () => {
     const attack = { 'SCHILY.xattr.user.overlay.redirect': '/closed', 'SCHILY.xattr.user.note': 'kept' }
     const { path } = writeLayout(join(bench.folder, 'closed'), {
       layers: [
@@ -134,7 +134,7 @@ describe('sandboxes of an image of busybox alone', () => {
     await bench.store.remove('closed')
   })
 
-  it('outlive the image’s name: its layers stay until the last of them is gone', async () => {
+  it('keep the layers of a removed image until the last sandbox is gone', async () => {
     const { path } = writeLayout(join(bench.folder, 'kept'), {
       layers: [busyboxLayer(), tar([file('kept', 'kept')])],
     })
@@ -154,7 +154,7 @@ describe('sandboxes of an image of busybox alone', () => {
 })
 
 describe('snapshots of a sandbox of an image', () => {
-  it('keep the image’s layers and user when its name is long gone', async () => {
+  it('keep the image’s layers and user after the image is removed', async () => {
     const layers = [await bareLayer(), tar([file('part', 'of the image')])]
     const { path } = writeLayout(join(bench.folder, 'snapped'), {
       layers,
@@ -183,7 +183,7 @@ describe('snapshots of a sandbox of an image', () => {
 })
 
 describe('sandboxes of an image without any shell', () => {
-  it('run its program, have files, and say that there is no shell', async () => {
+  it('run its program, have files, and report that there is no shell', async () => {
     const { path } = writeLayout(join(bench.folder, 'bare'), { layers: [await bareLayer()] })
     await bench.store.import(path, { name: 'bare' })
     const sandbox = await provider.create({ image: 'bare' })
@@ -249,10 +249,10 @@ describe('sandboxes of an image without any shell', () => {
   })
 })
 
-describe('sandboxes of an image that wants out', () => {
-  it('do not start, or have walls where they should be', async () => {
+describe('sandboxes of a hostile image', () => {
+  it('do not start, or are isolated as usual', async () => {
     const attacks = {
-      // Were these followed on this machine, something of it would be covered or shown.
+      // Following these links on this machine would cover or expose its files.
       proc: [symlink('proc', '/etc'), symlink('dev', '/')],
       run: [folder('run'), symlink('run/sandkasten', '/etc'), symlink('run/sandkasten-runner', '/tool')],
       etc: [symlink('etc', '/proc/self/root/etc'), symlink('workspace', '/proc'), symlink('home', '/dev')],
@@ -277,13 +277,13 @@ describe('sandboxes of an image that wants out', () => {
 })
 
 describe('create', () => {
-  it('does not pull unless it was told to', async () => {
+  it('does not pull unless `pull` is set', async () => {
     await expect(provider.create({ image: 'not-here:1' })).rejects.toMatchObject({
       code: 'not_found',
       hint: expect.stringMatching(/^Run: sandkasten image pull not-here:1\. /),
     })
     const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
-    // Nobody listens there: that it was asked is all there is to see.
+    // Nothing listens there, so the error proves that the registry was contacted.
     await expect(pulling.create({ image: '127.0.0.1:1/not-here:1' })).rejects.toMatchObject({
       code: expect.stringMatching(/provider_error|unavailable/),
       message: expect.stringMatching(/not-here|skopeo/),
@@ -306,7 +306,7 @@ describe('create', () => {
     )
     const pulling = new EngineProvider({ isolator: 'oci', root: bench.root, pull: true })
     for (const isThere of [false, true]) {
-      // The second time the registry is gone and not needed.
+      // The second create needs no registry.
       if (isThere) await registry[Symbol.asyncDispose]()
       const sandbox = await pulling.create({ image })
       expect((await sandbox.runCommand({ cmd: '/tool', args: ['version'] })).exitCode).toBe(0)

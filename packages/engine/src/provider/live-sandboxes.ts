@@ -95,7 +95,7 @@ export class LiveSandboxes {
   }
 }
 
-/** Whether the sandbox has ended, or ends within a second: its connection is lost before its end is known. */
+/** Whether the sandbox has ended, or ends within a second: the connection is lost before the end is reported. */
 export function endsSoon({ isolated }: LiveSandbox): Promise<boolean> {
   const ended = isolated.then(
     ({ ended }) => ended.then(() => true),

@@ -8,8 +8,8 @@ const dialMs = 10_000
 const idleMs = 30_000
 
 /**
- * Byte streams to ports of one sandbox. They have a connection to the runner of their own, so that visitors of ports
- * cannot use up the streams that commands need. It is closed when it has been unused for a while.
+ * Byte streams to ports of one sandbox. They use a separate connection to the runner, so that port traffic cannot use
+ * up the streams that commands need. The connection closes after some idle time.
  */
 export class PortDialer {
   readonly #connect: () => Promise<RunnerClient>

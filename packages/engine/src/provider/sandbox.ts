@@ -161,9 +161,9 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     throw new SandboxError('not_running', `The sandbox ${this.sandboxId} is paused.`, {
       sandboxId: this.sandboxId,
       hint: {
-        sdk: 'Let it go on with resume().',
-        http: 'Let it go on with POST /v1/sessions/{id}/resume.',
-        cli: 'Let it go on: sandkasten sessions resume.',
+        sdk: 'Continue it with resume().',
+        http: 'Continue it with POST /v1/sessions/{id}/resume.',
+        cli: 'Continue it with: sandkasten sessions resume.',
       },
     })
   }

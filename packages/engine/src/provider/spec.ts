@@ -65,14 +65,14 @@ export interface VolumeMount {
 
 /** The part of the record that is needed to start the sandbox again. */
 export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
-  /** Ids of the layers that its disk stands on, uppermost first. */
+  /** Ids of the layers below its disk, uppermost first. */
   readonly layers: readonly string[]
   readonly volumes: readonly VolumeMount[]
-  /** Its disk is just becoming this layer (`disk-layers.ts`). */
+  /** The layer that its disk is being turned into (`disks/capture.ts`). */
   readonly sealing?: string
 }
 
-/** Finds an image of the store, or throws with the command that gets it. `host`: this machine stands in for it. */
+/** Finds an image of the store, or throws with the command that gets it. `host` means that the image `host` replaces it. */
 export type FindImage = (name: string) => ImageLayers | 'host' | Promise<ImageLayers | 'host'>
 
 export async function planOf(
@@ -128,19 +128,19 @@ async function imageOf(
   return { image: { name, digest, layers, env, user }, workdir }
 }
 
-/** Names that the image has already are refused. */
+/** Rejects names that the image already uses. */
 function accountOf(
   account: string | undefined,
   image: string,
 ): Pick<EngineExtra, 'account' | 'workdir'> | object {
   if (account === undefined) return {}
   if (image !== 'host')
-    throw new SandboxError('invalid_argument', `The image “${image}” has an account of its own.`, {
-      hint: 'Leave the account out, or use the image host.',
+    throw new SandboxError('invalid_argument', `The image “${image}” has its own account.`, {
+      hint: 'Omit the account, or use the image `host`.',
     })
   if (!/^[a-z_][a-z0-9_-]{0,31}$/.test(account) || ['root', 'nobody'].includes(account))
-    throw new SandboxError('invalid_argument', `“${account}” cannot be the name of an account here.`, {
-      hint: 'Use up to 32 small letters, digits, - and _.',
+    throw new SandboxError('invalid_argument', `“${account}” is not a valid account name.`, {
+      hint: 'Use up to 32 lowercase letters, digits, - and _.',
     })
   return { account, workdir: homeOf(account) }
 }
@@ -203,7 +203,7 @@ function diskBytes(diskMb: number): number {
   const megabytes = Math.floor(positive(diskMb, 'resources.diskMb'))
   if (megabytes >= 8) return megabytes * 1024 * 1024
   throw new SandboxError('invalid_argument', `\`resources.diskMb\` is ${diskMb}.`, {
-    hint: 'Use at least 8: a file system has to fit.',
+    hint: 'Use at least 8, so that a file system fits.',
   })
 }
 

@@ -20,7 +20,7 @@ export function leftoversOf(sandboxId: string): string[] {
   return left
 }
 
-/** The host's numbers of a sandbox's shim. */
+/** The pids of a sandbox's shim on the host. */
 export function shimsOf(sandboxId: string): number[] {
   return pids().filter(
     (pid) =>
@@ -28,7 +28,7 @@ export function shimsOf(sandboxId: string): number[] {
   )
 }
 
-/** The host's numbers of a sandbox's runner: PID 1 inside, the child of its shim. */
+/** The pids of a sandbox's runner on the host. The runner is PID 1 inside and the child of its shim. */
 export function runnersOf(sandboxId: string): number[] {
   const shims = shimsOf(sandboxId)
   return pids().filter(

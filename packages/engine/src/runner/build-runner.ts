@@ -10,7 +10,7 @@ import { builtRunner, runnerFolder } from './source.ts'
 
 let built: Promise<string> | undefined
 
-/** `onBuild` is called when it takes a while. A build that failed is tried again by the next call. */
+/** `onBuild` is called before a build. The next call retries a failed build. */
 export function buildRunner(onBuild?: () => void): Promise<string> {
   built ??= build(onBuild).catch((error) => {
     built = undefined
@@ -32,9 +32,9 @@ export async function runBuild(
   if (!rust)
     throw new SandboxError(
       'unavailable',
-      `The runner is built with Rust ${needed} or newer, ${absent(unusable)}.`,
+      `Building the runner needs Rust ${needed} or newer, ${absent(unusable)}.`,
       {
-        hint: `Install it with rustup (https://rustup.rs), or on Debian as root with npm start. Or name the file of a built runner in SANDKASTEN_RUNNER.`,
+        hint: `Install it with rustup (https://rustup.rs), or on Debian as root with npm start. Or set SANDKASTEN_RUNNER to the path of a built runner.`,
       },
     )
   options.onBuild?.()
@@ -47,10 +47,10 @@ export async function runBuild(
       reject(
         new SandboxError(
           'unavailable',
-          `The runner cannot be built: cargo ${rust.version} ${reason}.\n${output}`,
+          `Cannot build the runner: cargo ${rust.version} ${reason}.\n${output}`,
           {
             cause: error,
-            hint: 'Correct what cargo reports, and try again. runner/build.sh shows all of its output.',
+            hint: 'Fix the errors that cargo reports and try again. runner/build.sh shows the full output.',
           },
         ),
       )
@@ -61,8 +61,8 @@ export async function runBuild(
 const buildTimeoutMs = 600_000
 
 function absent(unusable: readonly string[]): string {
-  if (unusable.length === 0) return 'and there is no cargo on this machine'
-  return `and this machine has only: ${unusable.join(', ')}`
+  if (unusable.length === 0) return 'but this machine has no cargo'
+  return `but this machine has only: ${unusable.join(', ')}`
 }
 
 /** The end of cargo’s output, where its error is. */

@@ -44,7 +44,7 @@ async function listed(path: string | Uint8Array, depth?: number): Promise<Direct
 const strange = Buffer.concat([Buffer.from(' -rf \'"\\\n\t$(x);*?[é'), Buffer.from([0xff, 0xfe, 0x01])])
 
 describe('files', () => {
-  it('read and write any bytes under any name (pitfall 127)', async () => {
+  it('read and write any bytes under any name', async () => {
     const path = Buffer.concat([Buffer.from(`${folder()}/`), strange])
     const content = new Random(1).bytes(200_000)
     expect(await client.files.write(path, content)).toBe(200_000)
@@ -67,7 +67,7 @@ describe('files', () => {
     }
   })
 
-  it('read a range (pitfall 128)', async () => {
+  it('read a range', async () => {
     const path = join(folder(), 'f')
     await client.files.write(path, '0123456789')
     const part = async (options: object) => (await client.files.read(path, options)).toString()
@@ -79,7 +79,7 @@ describe('files', () => {
     expect(facts).toMatchObject({ kind: 'file', size: 10, mode: 0o644 })
   })
 
-  it('a reader that leaves early stops the reading', async () => {
+  it('a consumer that stops early ends the read', async () => {
     const path = join(folder(), 'f')
     await client.files.write(path, Buffer.alloc(10 * 1024 * 1024))
     const { content } = await client.files.readStream(path)
@@ -91,7 +91,7 @@ describe('files', () => {
     expect((await client.files.stat(path)).size).toBe(10 * 1024 * 1024)
   })
 
-  it('are written whole or not at all: a torn upload leaves the old file and no rubbish', async () => {
+  it('are written completely or not at all: an aborted upload keeps the old file and leaves no partial file', async () => {
     const dir = folder()
     const path = join(dir, 'f')
     await client.files.write(path, 'old')
@@ -108,7 +108,7 @@ describe('files', () => {
     own.close()
     while (readdirSync(dir).length > 1) await client.ping()
     expect(readFileSync(path, 'utf8')).toBe('old')
-    // A source that fails cancels, with the same result.
+    // A failing source cancels the write, with the same result.
     const failing = (async function* () {
       yield Buffer.from('n')
       throw new Error('source')
@@ -118,7 +118,7 @@ describe('files', () => {
     expect(readFileSync(path, 'utf8')).toBe('old')
   })
 
-  it('are whole or not there, though a client vanishes right after it has said all of it', async () => {
+  it('are complete or absent if the client disconnects right after sending all content', async () => {
     const content = Buffer.alloc(250_000, 'w')
     const whole = (path: string) => [
       encodeHello(),
@@ -129,7 +129,8 @@ describe('files', () => {
       encodeFrame(FrameType.end, 1),
     ]
     const dir = folder()
-    // More than a pipe holds, so some of it is still on its way to the worker when the connection is gone, or the write cancelled.
+    // More than a pipe holds, so the worker has not received everything when the connection closes or the write is
+    // cancelled.
     for (let n = 0; n < 40; n += 1) {
       const socket = await runner.raw()
       const cancel = n % 2 === 0 ? [] : [encodeFrame(FrameType.cancel, 1)]
@@ -234,7 +235,7 @@ describe('files', () => {
     writeFileSync(join(dir, 'outside/keep'), '')
     mkdirSync(join(dir, 'tree'))
     symlinkSync('../outside', join(dir, 'tree/link'))
-    // Deeper than a path can be long.
+    // Deeper than the maximum length of a path.
     const deep =
       'import os\nos.chdir("tree")\nfor i in range(3000):\n  os.mkdir("ddddd"); os.chdir("ddddd")\nopen("f","w")'
     execFileSync('python3', ['-c', deep], { cwd: dir })
@@ -242,7 +243,7 @@ describe('files', () => {
     expect(readdirSync(join(dir, 'outside'))).toEqual(['keep'])
   })
 
-  it('list streams entries of any number, with depth', async () => {
+  it('list streams any number of entries, with a depth', async () => {
     const dir = folder()
     for (let index = 0; index < 3000; index++) writeFileSync(join(dir, `file-${index}`), '')
     mkdirSync(join(dir, 'sub'))
@@ -265,7 +266,7 @@ describe('files', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)(
-    'act with the rights of the user they are done for (needs root)',
+    'are accessed with the rights of the requested user (needs root)',
     async () => {
       const dir = folder()
       execFileSync('chmod', ['755', runner.folder, dir])
@@ -280,14 +281,14 @@ describe('files', () => {
       execFileSync('chmod', ['777', dir])
       await client.files.write(join(dir, 'mine'), 'x', { user })
       expect(statSync(join(dir, 'mine'))).toMatchObject({ uid: 4242, gid: 4243 })
-      // The rights were borrowed, and are back.
+      // The runner has its own rights again.
       expect((await client.files.read(join(dir, 'secret'))).toString()).toBe('s')
     },
   )
 })
 
 describe('watch', () => {
-  /** Collects events until one fits. */
+  /** Collects events until one matches. */
   async function upTo(
     events: AsyncGenerator<WatchEvent>,
     last: (event: WatchEvent) => boolean,
@@ -301,7 +302,7 @@ describe('watch', () => {
     }
   }
 
-  it('tells of files that come, change, move and go, below any folder', async () => {
+  it('reports files that are created, changed, moved and removed in any subfolder', async () => {
     const dir = folder()
     const events = await client.files.watch(dir, { recursive: true })
     writeFileSync(join(dir, 'a'), 'x')
@@ -313,7 +314,7 @@ describe('watch', () => {
     mkdirSync(join(dir, 'sub'))
     await upTo(events, (event) => event.path === 'sub')
     await client.files.write(join(dir, 'sub/b'), 'x')
-    // It came before or after the watch of its folder was in place: told either way.
+    // The event is reported whether the file was created before or after the watch of its folder.
     await upTo(
       events,
       (event) => event.path === 'sub/b' && (event.event === 'movedTo' || event.event === 'created'),
@@ -321,7 +322,7 @@ describe('watch', () => {
     execFileSync('rm', [join(dir, 'a')])
     expect(await upTo(events, (event) => event.event === 'deleted')).toContain('deleted a')
     execFileSync('rm', ['-r', dir])
-    // The path itself is gone: the watch ends by itself.
+    // The watched path is gone, so the watch ends.
     expect(await upTo(events, () => false)).toContain('deleted sub')
   })
 
@@ -348,7 +349,7 @@ describe('watch', () => {
 })
 
 describe('tar', () => {
-  it('out and in again is the same tree, with names of any bytes', async () => {
+  it('export and import yield the same tree, with names of any bytes', async () => {
     const dir = folder()
     const from = join(dir, 'from')
     const long = `${'l'.repeat(90)}/${'m'.repeat(120)}`
@@ -360,7 +361,7 @@ describe('tar', () => {
     execFileSync('ln', [join(from, 'empty'), join(from, 'hard')])
     execFileSync('mkfifo', [join(from, 'fifo')])
     const archive = await gather((await client.files.tar(from)) as AsyncIterable<Buffer>, 10_000_000)
-    // GNU tar agrees that it is one.
+    // GNU tar can read the archive.
     expect(execFileSync('tar', ['-tf', '-'], { input: archive }).toString()).toContain(`${long}/f`)
     const to = join(dir, 'to')
     expect(await client.files.untar(to, archive, { parents: true })).toMatchObject({ skipped: 0 })
@@ -390,7 +391,7 @@ describe('tar', () => {
     execFileSync('diff', ['-r', join(dir, 'from'), join(dir, 'to')])
   })
 
-  it('an archive does not leave its folder: by name, by symlink, by hard link (pitfall G14)', async () => {
+  it('an archive cannot write outside its folder by name, symlink or hard link', async () => {
     const dir = folder()
     const build = (script: string): Buffer =>
       execFileSync('python3', [
@@ -433,7 +434,7 @@ describe('tar', () => {
     expect(readdirSync(to).sort()).toEqual(['absolute', 'd', 'in'])
   })
 
-  it('garbage and torn archives are errors', async () => {
+  it('invalid and truncated archives are errors', async () => {
     const dir = folder()
     const archive = execFileSync('tar', ['-C', '/etc', '-cf', '-', 'passwd', 'group'])
     await expect(client.files.untar(dir, archive.subarray(0, 700))).rejects.toMatchObject({

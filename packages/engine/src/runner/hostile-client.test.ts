@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => runner[Symbol.asyncDispose]())
 
-/** Speaks raw bytes, and collects what comes back. */
+/** Sends raw bytes and collects the frames that it receives. */
 class Raw {
   readonly socket: Socket
   readonly frames: Frame[] = []
@@ -60,13 +60,13 @@ class Raw {
     this.socket.write(encodeFrame(FrameType.request, stream, encodeCbor(body)))
   }
 
-  /** Resolves when a frame fits; rejects when the connection ends before. */
+  /** Resolves when a frame matches. Rejects if the connection ends before. */
   async until(fits: (frame: Frame) => boolean): Promise<Frame> {
     for (;;) {
       const found = this.frames.find(fits)
       if (found !== undefined) return found
       const closed = this.ended.then(() => {
-        if (!this.frames.some(fits)) throw new Error('the connection ended before the frame came')
+        if (!this.frames.some(fits)) throw new Error('the connection ended before the frame arrived')
       })
       await Promise.race([once(this.socket, 'data'), closed])
     }
@@ -79,7 +79,7 @@ async function unharmed(): Promise<void> {
   expect(runner.stderr()).toBe('')
 }
 
-/** Only a refusal for lack of room is a reason to try again. Anything else, such as a runner that has died, would last. */
+/** Retries only if the connection limit is reached. Any other error, such as a dead runner, is permanent. */
 async function connectWhenThereIsRoom(): Promise<RunnerClient> {
   for (const deadline = Date.now() + 20_000; ; await new Promise((resolve) => setTimeout(resolve, 10))) {
     try {
@@ -100,7 +100,7 @@ const header = (length: number, type: number, stream: number): Buffer => {
 }
 
 describe('the handshake', () => {
-  it('a wrong version is refused early and clearly', async () => {
+  it('rejects a wrong version with a clear error', async () => {
     const raw = await Raw.open(false)
     raw.socket.write(encodeHello({ major: 2, minor: 0 }))
     expect(await raw.goodbye()).toMatchObject({
@@ -112,7 +112,7 @@ describe('the handshake', () => {
     await unharmed()
   })
 
-  it('a newer minor version is welcome', async () => {
+  it('accepts a newer minor version', async () => {
     const raw = await Raw.open(false)
     raw.socket.write(encodeHello({ major: 1, minor: 999 }))
     await raw.until((frame) => frame.type === FrameType.welcome)
@@ -132,7 +132,7 @@ describe('the handshake', () => {
     ],
     ['a request before HELLO', encodeFrame(FrameType.request, 1, encodeCbor({ op: 'list' })), /out_of_order/],
     ['a ping before HELLO', encodeFrame(FrameType.ping, 0, Buffer.alloc(8)), /out_of_order/],
-  ])('%s is refused', async (_, bytes, code) => {
+  ])('rejects %s', async (_, bytes, code) => {
     const raw = await Raw.open(false)
     raw.socket.write(bytes)
     expect((await raw.goodbye()).code).toMatch(code)
@@ -145,17 +145,17 @@ describe('a violation', () => {
     ['a frame that is too long', header(0xffffffff, FrameType.request, 1), 'too_long'],
     ['content that is too long', header(64 * 1024 + 1, FrameType.data, 1), 'too_long'],
     ['an unknown frame', header(0, 0x7f, 1), 'unknown_frame'],
-    ['a body that is no CBOR', encodeFrame(FrameType.request, 1, Buffer.from([0xff])), 'malformed'],
-    ['a body that is no map', encodeFrame(FrameType.request, 1, Buffer.from([0x80])), 'malformed'],
+    ['a body that is not CBOR', encodeFrame(FrameType.request, 1, Buffer.from([0xff])), 'malformed'],
+    ['a body that is not a map', encodeFrame(FrameType.request, 1, Buffer.from([0x80])), 'malformed'],
     [
-      'a body with a key twice',
+      'a body with a duplicate key',
       encodeFrame(FrameType.request, 1, Buffer.from('a2616100616101', 'hex')),
       'malformed',
     ],
     ['a frame for runners', encodeFrame(FrameType.done, 1, encodeCbor({})), 'out_of_order'],
     ['a second HELLO', encodeHello(), 'out_of_order'],
-    ['content for a stream that never was', encodeFrame(FrameType.data, 9, Buffer.from('x')), 'out_of_order'],
-    ['a window for a stream that never was', encodeWindow(9, 5), 'out_of_order'],
+    ['content for an unknown stream', encodeFrame(FrameType.data, 9, Buffer.from('x')), 'out_of_order'],
+    ['a window for an unknown stream', encodeWindow(9, 5), 'out_of_order'],
   ])('%s ends the connection with its reason', async (_, bytes, code) => {
     const raw = await Raw.open()
     raw.socket.write(bytes)
@@ -163,7 +163,7 @@ describe('a violation', () => {
     await unharmed()
   })
 
-  it('a torn frame is told as torn', async () => {
+  it('a truncated frame is reported as `torn`', async () => {
     const raw = await Raw.open()
     raw.socket.end(encodeFrame(FrameType.request, 1, encodeCbor({ op: 'list' })).subarray(0, 12))
     expect(await raw.goodbye()).toMatchObject({ code: 'torn' })
@@ -189,7 +189,7 @@ describe('a violation', () => {
     expect(await raw.goodbye()).toMatchObject({ code: 'flow_control' })
   })
 
-  it('windows that add up beyond reason, or to nothing', async () => {
+  it('windows whose sum overflows, and empty windows', async () => {
     for (const grant of [0, 0xffffffff]) {
       const raw = await Raw.open()
       raw.request(1, { op: 'ports.watch' })
@@ -218,7 +218,7 @@ describe('a violation', () => {
     for (const [body, frames] of attempts) {
       const raw = await Raw.open()
       raw.request(1, body)
-      // `cat` without stdin may have ended already: content for a stream that has just ended is no fault.
+      // `cat` without stdin may have ended already, and content for a stream that has just ended is not a violation.
       for (const frame of frames) raw.socket.write(frame)
       if (body.op === 'start' && body.stdin === undefined) raw.socket.write(header(0, 0x7f, 1))
       expect((await raw.goodbye()).code).toMatch(/out_of_order|unknown_frame/)
@@ -227,7 +227,7 @@ describe('a violation', () => {
   })
 })
 
-describe('bad requests are answers, not ends', () => {
+describe('invalid requests get an error and keep the connection', () => {
   it('of any kind', async () => {
     const raw = await Raw.open()
     const bodies: CborMap[] = [
@@ -266,7 +266,7 @@ describe('bad requests are answers, not ends', () => {
     await unharmed()
   })
 
-  it('more streams than allowed are refused one by one', async () => {
+  it('streams above the limit are rejected one by one', async () => {
     const raw = await Raw.open()
     for (let stream = 1; stream <= 300; stream++) raw.request(stream, { op: 'wait', id: 'witness' })
     raw.request(301, { op: 'ports' })
@@ -280,15 +280,15 @@ describe('bad requests are answers, not ends', () => {
   })
 })
 
-describe('pressure', () => {
-  it('a client that asks and never reads is not read from, and costs bounded memory', async () => {
+describe('load', () => {
+  it('the runner stops reading from a client that never reads, and uses bounded memory', async () => {
     const socket = await runner.raw()
     socket.pause()
     socket.write(encodeHello())
     const ping = Buffer.concat(
       Array.from({ length: 1000 }, () => encodeFrame(FrameType.ping, 0, Buffer.alloc(8))),
     )
-    // The kernel's buffers fill, then ours would: the runner must stop taking.
+    // The kernel's buffers fill up first. Then the runner must stop reading.
     let accepted = 0
     while (socket.writableLength < 4 * 1024 * 1024 && accepted < 3000) {
       socket.write(ping)
@@ -301,7 +301,7 @@ describe('pressure', () => {
     socket.destroy()
   })
 
-  it('requests that never end their frame are held only as far as they came', async () => {
+  it('incomplete frames use only as much memory as was received', async () => {
     const sockets = await Promise.all(Array.from({ length: 40 }, () => Raw.open()))
     for (const raw of sockets) raw.socket.write(header(1024 * 1024, FrameType.request, 1))
     await unharmed()
@@ -309,9 +309,8 @@ describe('pressure', () => {
     for (const raw of sockets) raw.socket.destroy()
   })
 
-  it('many connections: the last one too many is told so, and room comes back', async () => {
-    // Connections of earlier tests that the runner has not closed yet count, too: with them, early ones would be refused and
-    // the last one would find room.
+  it('a connection above the limit is rejected with a reason, and closed connections free their place', async () => {
+    // Connections of earlier tests count until the runner has closed them, so wait for these first.
     await expect.poll(async () => (await client.stats()).connections).toBe(1)
     const sockets: Raw[] = []
     try {
@@ -332,7 +331,7 @@ describe('pressure', () => {
     again.close()
   })
 
-  it('a hundred clients one after another, half of them cut off in mid-command', async () => {
+  it('a hundred clients in sequence, half of them disconnected during a command', async () => {
     for (let index = 0; index < 100; index++) {
       const own = await runner.connect()
       const running = own.run({ id: fresh(), argv: ['sh', '-c', 'head -c 100000 /dev/zero'] })
@@ -345,7 +344,7 @@ describe('pressure', () => {
 })
 
 describe('fuzz', () => {
-  it('noise after a greeting', async () => {
+  it('random bytes after a valid HELLO', async () => {
     const random = new Random()
     for (let round = 0; round < 150; round++) {
       const raw = await Raw.open(random.below(4) !== 0)
@@ -417,7 +416,7 @@ describe('fuzz', () => {
       const body = Object.fromEntries(
         Array.from({ length: random.below(6) }, () => [random.pick(keys), value()]),
       )
-      // The witness is the one id that must not be touched by chance.
+      // Random frames must not use the id of the witness process.
       const frame = random.pick<() => Buffer>([
         () => encodeFrame(FrameType.request, stream, encodeCbor({ op: random.pick(ops), ...body })),
         () => encodeFrame(FrameType.request, stream, encodeCbor({ op: random.pick(ops), ...body })),

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { buildRunner } from './build-runner.ts'
 import { alive, fresh, startRunner } from './testing/harness.ts'
 
-/** Where root may make a pid namespace. */
+/** Whether this machine lets root create a pid namespace. */
 const mayUnshare = (() => {
   try {
     execFileSync('unshare', ['--pid', '--fork', '--mount-proc', 'true'], { stdio: 'ignore' })
@@ -20,16 +20,16 @@ const mayUnshare = (() => {
 })()
 
 describe('the binary', () => {
-  it('is static: it needs no library of the image (pitfall 126)', async () => {
+  it('is static: it needs no library of the image', async () => {
     const elf = await readFile(await buildRunner())
     const [table, size, count] = [Number(elf.readBigUInt64LE(32)), elf.readUInt16LE(54), elf.readUInt16LE(56)]
     const kinds = Array.from({ length: count }, (_, index) => elf.readUInt32LE(table + index * size))
     expect(kinds).toContain(1)
-    // No PT_INTERP: no dynamic loader is asked for.
+    // Without PT_INTERP there is no dynamic loader.
     expect(kinds).not.toContain(3)
   })
 
-  it('is small: under 2 MiB of memory when it is ready and idle', async () => {
+  it('uses less than 2 MiB of memory when idle', async () => {
     await using runner = await startRunner()
     const client = await runner.connect()
     await client.ping()
@@ -55,7 +55,7 @@ describe('the binary', () => {
 })
 
 describe('the socket', () => {
-  it('is for its own user only, and there is one runner per socket (pitfalls 116, 117, 118)', async () => {
+  it('is accessible to its own user only, and there is one runner per socket', async () => {
     await using runner = await startRunner()
     expect(statSync(runner.socket).mode & 0o777).toBe(0o600)
     const second = spawn(await buildRunner(), ['serve', '--socket', runner.socket], {
@@ -66,7 +66,7 @@ describe('the socket', () => {
     await (await runner.connect()).ping()
   })
 
-  it('left behind by a killed runner is taken over', async () => {
+  it('of a killed runner is taken over', async () => {
     await using first = await startRunner()
     first.process.kill('SIGKILL')
     await once(first.process, 'exit')
@@ -83,7 +83,7 @@ describe('the socket', () => {
     expect(existsSync(first.socket)).toBe(false)
   })
 
-  it('a new runner process is told from the old one', async () => {
+  it('a new runner process has another identity than the old one', async () => {
     await using one = await startRunner()
     await using two = await startRunner()
     const [a, b, c] = [await one.connect(), await one.connect(), await two.connect()]
@@ -119,7 +119,7 @@ describe('bridge', () => {
 })
 
 describe('signals', () => {
-  it('are forwarded; TERM ends everything below, and then the runner', async () => {
+  it('are forwarded; TERM ends all processes of the runner, then the runner', async () => {
     await using runner = await startRunner()
     const client = await runner.connect()
     const process = await client.start({
@@ -150,7 +150,7 @@ describe('signals', () => {
     expect(existsSync(runner.socket)).toBe(false)
   })
 
-  it('a second TERM does not ask; while stopping nothing new is started', async () => {
+  it('a second TERM kills all processes; no process starts during the shutdown', async () => {
     await using runner = await startRunner()
     const client = await runner.connect()
     const stubborn = await client.start({
@@ -175,7 +175,7 @@ describe('signals', () => {
 describe.skipIf(!mayUnshare)('as PID 1 (needs root: unshare --pid)', () => {
   const wrap = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc']
 
-  it('reaps every orphan: double forks, new sessions, hundreds of them (pitfalls 119, G6)', async () => {
+  it('reaps every orphan: double forks, new sessions, hundreds of them', async () => {
     await using runner = await startRunner({ wrap })
     const client = await runner.connect()
     expect(client.connection.welcome.pid).toBe(1)
@@ -188,7 +188,7 @@ describe.skipIf(!mayUnshare)('as PID 1 (needs root: unshare --pid)', () => {
       if (lines.filter((line) => line.startsWith('Z')).length === 0 && lines.length <= 3) break
     }
     const left = await client.run({ id: fresh(), argv: ['ps', '-eo', 'ppid=,args='] })
-    // What escaped its session is the runner's child now, and goes with the runner.
+    // Processes that left their session are now children of the runner and end with it.
     expect(left.stdout.toString()).toMatch(/^\s*1 sleep 1000$/m)
   })
 
@@ -200,7 +200,7 @@ describe.skipIf(!mayUnshare)('as PID 1 (needs root: unshare --pid)', () => {
       argv: ['sh', '-c', 'kill -9 1; kill -SEGV 1; kill -STOP 1; kill -USR1 1; kill -HUP 1'],
     })
     await client.ping()
-    // Everything but PID 1 and the killer dies of it.
+    // The signal kills every process except PID 1 and its sender.
     const { pid } = await client.startDetached({ id: 'victim', argv: ['sleep', '1000'] })
     expect(pid).toBeGreaterThan(1)
     await client.run({ id: fresh(), argv: ['sh', '-c', 'kill -9 -1'] })
@@ -227,7 +227,7 @@ describe.skipIf(!mayUnshare)('as PID 1 (needs root: unshare --pid)', () => {
       tty: true,
     })
     expect(terminal.stdout.toString()).toContain('tty')
-    // Nor can that user reach the runner's socket or memory.
+    // That user cannot access the runner's socket or memory either.
     const attack = await client.run({
       id: fresh(),
       argv: ['sh', '-c', 'cat /proc/1/environ; ls /proc/1/fd; kill -TERM 1; echo tried'],

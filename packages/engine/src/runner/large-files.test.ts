@@ -22,11 +22,11 @@ function folder(): string {
   return path
 }
 
-/** As the engine connects. */
+/** Connects like the engine. */
 const lending = () => RunnerClient.connect(new FrugalSocket().connect(runner.socket))
 
 describe('large files', () => {
-  it('stream 100 MiB both ways without growing', async () => {
+  it('stream 100 MiB both ways in bounded memory', async () => {
     const path = join(folder(), 'large')
     const block = new Random(2).bytes(1024 * 1024)
     await client.files.write(
@@ -78,7 +78,7 @@ describe('large files', () => {
       const parts: Buffer[] = []
       for await (const part of content) {
         parts.push(Buffer.from(part))
-        // This process does nothing at all meanwhile: what is sent fills the socket, in the middle of a frame.
+        // This process blocks meanwhile, so the data fills the socket and stops within a frame.
         if (parts.length % 5 === round % 5) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2)
       }
       expect(Buffer.concat(parts).equals(whole)).toBe(true)
@@ -88,8 +88,8 @@ describe('large files', () => {
 
   it.each<[string, () => Promise<RunnerClient>]>([
     ['a socket that lends', lending],
-    ['a plain one', () => RunnerClient.connectUnix(runner.socket)],
-  ])('are the same bytes where they are lent, to one who keeps them long, on %s', async (_, connect) => {
+    ['a plain socket', () => RunnerClient.connectUnix(runner.socket)],
+  ])('are unchanged for a consumer that keeps lent chunks for long, on %s', async (_, connect) => {
     const path = join(folder(), 'large')
     const whole = new Random(7).bytes(24 * 1024 * 1024 + 12_345)
     await client.files.write(path, whole)
@@ -112,7 +112,7 @@ describe('large files', () => {
         else take()
       })
       while (kept > 0) await new Promise((resolve) => setTimeout(resolve, keptMs))
-      // What is not done with is all that can be under way.
+      // Only unreleased chunks can be in flight.
       expect(most).toBeLessThanOrEqual(2 * 1024 * 1024)
       return Buffer.concat(parts)
     }
@@ -121,7 +121,7 @@ describe('large files', () => {
     own.close()
   })
 
-  it('can be left while they are lent', async () => {
+  it('can be abandoned while chunks are lent', async () => {
     const path = join(folder(), 'large')
     await client.files.write(path, new Random(8).bytes(8 * 1024 * 1024))
     const own = await lending()
@@ -159,13 +159,13 @@ describe('large files', () => {
     own.close()
   })
 
-  it('fail where they are lent when the runner goes', async () => {
+  it('fail when the runner exits while chunks are lent', async () => {
     const own = await startRunner()
     const path = join(own.folder, 'large')
     const connected = await own.connect()
     await connected.files.write(path, new Random(9).bytes(8 * 1024 * 1024))
     const { content } = await connected.files.readStream(path)
-    // Nothing is done with, so there is always more to come.
+    // No chunk is released, so the transfer cannot finish.
     const lost = expect(content.lend(() => {})).rejects.toMatchObject({ code: 'connection_lost' })
     await own[Symbol.asyncDispose]()
     await lost

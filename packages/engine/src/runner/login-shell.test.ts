@@ -5,7 +5,7 @@ import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
 
-/** Login shells: profiles are read, and none of them breaks the shell. */
+/** Login shells read profiles, and no profile breaks the shell. */
 
 let runner: TestRunner
 let client: RunnerClient
@@ -55,7 +55,7 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
   const profile = (text: string, patienceMs?: number) =>
     open({ [profileOf[flavour]]: text }, flavour, patienceMs)
 
-  it('reads the profile of its user, and is where it was asked to be', async () => {
+  it('reads the profile of its user and starts in the requested folder', async () => {
     const shell = await profile(
       'export FROM_PROFILE=yes; greet() { echo hello; }; cd /; echo noise; echo noise >&2\n',
     )
@@ -65,10 +65,10 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
       restarted: false,
       loginSkipped: undefined,
     })
-    // As ever: state, status, and the next one.
+    // State and exit codes work as in any other shell.
     expect(await shell.exec('cd /tmp; X=1; false')).toMatchObject({ exitCode: 1, cwd: '/tmp' })
     expect((await shell.exec('echo "$? $X"')).output).toBe('1 1\n')
-    // The one after an exit is a login shell again.
+    // The new shell after an exit is a login shell again.
     await shell.exec('exit 0')
     expect(await shell.exec('echo "$FROM_PROFILE"; pwd')).toMatchObject({
       output: 'yes\n/tmp\n',
@@ -97,22 +97,22 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
 
   it.each([
     ['leaves', 'exit 1', 'exited'],
-    ['leaves with success', 'exit 0', 'exited'],
+    ['exits with success', 'exit 0', 'exited'],
     ['kills its shell', 'kill -9 $$', 'exited'],
-    ['becomes another program', 'exec true', 'exited'],
+    ['executes another program', 'exec true', 'exited'],
     ['closes its input', 'exec </dev/null', 'exited'],
     [
-      'becomes a script’s shell',
+      'executes a shell with a script',
       flavour === 'bash' ? 'exec sh' : 'exec bash --norc',
       flavour === 'bash' ? 'exited' : undefined,
     ],
-    ['starts a shell within', 'bash --norc', undefined],
-    ['sleeps for ever', 'sleep 1000', 'timeout'],
-    ['loops for ever', 'while :; do :; done', 'timeout'],
-    ['reads what is meant for the shell', 'while read line; do :; done', undefined],
+    ['starts a nested shell', 'bash --norc', undefined],
+    ['sleeps forever', 'sleep 1000', 'timeout'],
+    ['loops forever', 'while :; do :; done', 'timeout'],
+    ['reads the shell’s input', 'while read line; do :; done', undefined],
     ['stops itself', 'kill -STOP $$', 'timeout'],
-    ['becomes what never answers', 'exec sleep 1000', 'timeout'],
-  ])('a profile that %s costs the profile, not the shell', { timeout: 30_000 }, async (_, text, why) => {
+    ['executes a program that never answers', 'exec sleep 1000', 'timeout'],
+  ])('a profile that %s is abandoned, and the shell works', { timeout: 30_000 }, async (_, text, why) => {
     const shell = await profile(`BEFORE=1\n${text}\n`, 1500)
     const first = await shell.exec('echo "works $BEFORE"; pwd', 20_000)
     expect(first).toMatchObject({ exitCode: 0, timedOut: false, restarted: false })
@@ -156,7 +156,7 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
   })
 })
 
-it('bash reads .bashrc where there is no profile', async () => {
+it('bash reads .bashrc if there is no profile', async () => {
   const shell = await open({ '.bashrc': 'alias hey="echo rc"; shopt -s expand_aliases\n' })
   expect((await shell.exec('hey')).output).toBe('rc\n')
   await shell.close()
@@ -171,7 +171,7 @@ it('a profile that locks the shell’s variables is abandoned', async () => {
   await shell.close()
 })
 
-it('a shell that is no login shell reads nothing', async () => {
+it('a shell that is not a login shell reads no profile', async () => {
   const HOME = home({ '.bash_profile': 'A=1', '.bashrc': 'A=1', '.profile': 'A=1' })
   const shell = await client.openShell({ id: fresh('shell'), env: { HOME } })
   expect((await shell.exec('echo "[$A]"', { id: fresh('c') })).output.toString()).toBe('[]\n')

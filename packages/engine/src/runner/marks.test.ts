@@ -1,4 +1,4 @@
-/** Whose process it is: marks, and what happens where the kernel does not give them. What they are for is in the conformance kit. */
+/** Marks identify the command of a process. The conformance kit tests their effects; this file tests the mechanism. */
 import { getPriority } from 'node:os'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -49,7 +49,7 @@ describe.skipIf(!isRoot)('marks (need root)', () => {
     const [mark = 0] = marksIn(rest)
     const seen: number[] = []
     try {
-      // Once around, and a little further.
+      // Enough commands to reuse the first marks.
       for (let count = 0; count < COUNT - 5; count += 1) await client.run({ id: fresh(), argv: ['true'] })
       for (let count = 0; count < 10; count += 1) seen.push(...marksIn(await groupsOf(client)))
       expect(seen).not.toContain(mark)
@@ -84,8 +84,8 @@ describe.skipIf(!isRoot)('marks (need root)', () => {
   })
 })
 
-describe.skipIf(!isRoot)('where the kernel gives no marks (needs root to be refused)', () => {
-  it('commands run without, and a signal reaches the process group', async () => {
+describe.skipIf(!isRoot)('without marks from the kernel (needs root to drop the permission)', () => {
+  it('commands run, and a signal reaches the process group', async () => {
     await using runner = await startRunner({ wrap: ['setpriv', '--bounding-set=-setgid', '--'] })
     const client = await runner.connect()
     expect(marksIn(await groupsOf(client))).toEqual([])
@@ -99,13 +99,13 @@ describe.skipIf(!isRoot)('where the kernel gives no marks (needs root to be refu
 })
 
 describe.skipIf(!isRoot)('priority (needs root)', () => {
-  it('a runner above the others starts commands that are not', async () => {
+  it('a runner with a raised priority starts commands with the normal priority', async () => {
     await using runner = await startRunner({ wrap: ['nice', '-n', String(-5 - getPriority())] })
     const client = await runner.connect()
     expect((await client.run({ id: fresh(), argv: ['nice'] })).stdout.toString()).toBe('0\n')
   })
 
-  it('a runner below the others starts commands that are below, too', async () => {
+  it('a runner with a lowered priority starts commands with the same priority', async () => {
     await using runner = await startRunner({ wrap: ['nice', '-n', String(5 - getPriority())] })
     const client = await runner.connect()
     expect((await client.run({ id: fresh(), argv: ['nice'] })).stdout.toString()).toBe('5\n')

@@ -1,4 +1,4 @@
-/** Runners that are not alone: several in one account, as on an SSH host. Each ends what it started, all of it, and nothing else. */
+/** Several runners in one account, as on an SSH host. Each runner ends exactly the processes that it started. */
 import { once } from 'node:events'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts
 
 const sh = (line: string): string[] => ['sh', '-c', line]
 const isRoot = process.getuid?.() === 0
-/** Not even root may change groups: then marks are limits, as for any ordinary account. */
+/** Without permission to change groups, the runner marks processes with a resource limit, as for ordinary accounts. */
 const byLimit = isRoot ? { wrap: ['setpriv', '--bounding-set=-setgid', '--'] } : {}
 
 /** The first line that a program prints, as a number. */
@@ -35,7 +35,7 @@ describe.each([
   })
 
   it('a signal and a timeout end only processes of this runner', async () => {
-    // Fresh runners give the same marks in the same order.
+    // New runners assign the same marks in the same order.
     const line = 'setsid sleep 1000 & echo $!; wait'
     const [mine, theirs] = [await started(a!, 'p', line), await started(b!, 'p', line)]
     await a!.signal('p', 'KILL', { group: true })
@@ -50,7 +50,7 @@ describe.each([
     await gone(theirs)
   })
 
-  it('a mark that a neighbour’s program carries is free here', async () => {
+  it('a mark that a program of another runner carries is free here', async () => {
     const word = isRoot && options !== byLimit ? 'id -G' : 'ulimit -Hx'
     const marks = (text: string) =>
       text
@@ -67,7 +67,7 @@ describe.each([
     const [theirs] = marks(left.stdout.toString())
     expect(theirs).toBeDefined()
     try {
-      // Almost once around; at the turn it is looked who carries what.
+      // Almost all marks. Before it reuses marks, the runner checks which processes carry them.
       for (let count = 0; count < 1000; count += 1) await a!.run({ id: fresh(), argv: ['true'] })
       const seen: number[] = []
       for (let count = 0; count < 100; count += 1) seen.push(...(await mark(a!)))
@@ -77,7 +77,7 @@ describe.each([
     }
   })
 
-  it('a second TERM ends all that is below, however deep and stubborn, and nothing of the other', async () => {
+  it('a second TERM ends all descendants of one runner and none of the other', async () => {
     const stubborn = `trap "" TERM; echo $$; while :; do sleep 0.01; done`
     const line = `setsid sh -c 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$; while :; do sleep 0.01; done" & wait' & wait`
     const deep = await started(a!, 'deep', line)
@@ -96,11 +96,11 @@ describe.each([
 })
 
 describe('a program without its mark', () => {
-  it('ends with the command while it is below it, also after it has left the group', async () => {
+  it('ends with the command if it is a descendant, also after it has left the group', async () => {
     await using runner = await startRunner({ ...byLimit })
     const client = await runner.connect()
     const pid = await started(client, 'p', 'prlimit --locks=5:5 setsid sleep 1000 & echo $!; wait')
-    // It is the program itself, no longer prlimit.
+    // Wait until prlimit has executed the program.
     await expect
       .poll(async () =>
         (await client.run({ id: fresh(), argv: ['cat', `/proc/${pid}/comm`] })).stdout.toString(),
@@ -110,7 +110,7 @@ describe('a program without its mark', () => {
     await gone(pid)
   })
 
-  it('ends with the runner in any case', async () => {
+  it('always ends with the runner', async () => {
     await using runner = await startRunner({ ...byLimit })
     const client = await runner.connect()
     const pid = await started(

@@ -53,7 +53,7 @@ describe('numbered output', () => {
     ]) {
       const id = fresh()
       await start(id)
-      // The program has filled the ring by now, and its pipe.
+      // The program has filled the ring buffer and its pipe by now.
       await expect
         .poll(async () => (await client.list()).find((task) => task.id === id)!.last)
         .toBeGreaterThan(2)
@@ -76,7 +76,7 @@ describe('numbered output', () => {
     expect(events[0]).toMatchObject({ to: info?.first })
   })
 
-  it('goes on after a lost connection where the reader was: nothing twice, nothing missing (pitfalls 110, G4)', async () => {
+  it('resumes after a lost connection without duplicates or gaps', async () => {
     const id = fresh()
     const lines = 30_000
     const collected: Buffer[] = []
@@ -97,7 +97,7 @@ describe('numbered output', () => {
         if (++taken === 10 && connections < 5) break
       }
       if (taken < 10 || connections === 5) break
-      // The plug is pulled, not put down.
+      // The connection is destroyed, not closed.
       own.connection.violated(Object.assign(new Error('plug'), { code: 'test' }) as never)
     }
     expect(connections).toBe(5)
@@ -111,7 +111,7 @@ describe('numbered output', () => {
     ).toBe(true)
   })
 
-  it('a client that goes away ends nothing', async () => {
+  it('a disconnecting client ends no process', async () => {
     const id = fresh()
     const own = await runner.connect()
     await own.start({ id, argv: sh('sleep 0.05; echo still here') })
@@ -120,7 +120,7 @@ describe('numbered output', () => {
     expect(bytesOf(await all(await client.attach(id))).toString()).toBe('still here\n')
   })
 
-  it('stdin can be taken over from a writer that is gone, and not from one that is there', async () => {
+  it('another client can take over stdin only after the writer has disconnected', async () => {
     const id = fresh()
     const own = await runner.connect()
     const first = await own.start({ id, argv: ['cat'], stdin: true })
@@ -128,7 +128,7 @@ describe('numbered output', () => {
     await expect(client.attach(id, { stdin: true })).rejects.toMatchObject({ code: 'conflict' })
     own.close()
     await own.connection.closed
-    // The runner sees the end of that connection no later than what we send after it.
+    // The runner sees the end of that connection before the next request.
     let second: TaskOutput | undefined
     while (second === undefined) second = await client.attach(id, { stdin: true }).catch(() => undefined)
     await second.write('two')
@@ -148,7 +148,7 @@ describe('a gigabyte of output', () => {
       const event = await output.next()
       if (event?.type === 'output') total += event.data.length
     }
-    // Stopped: the ring (256 KiB), one window (256 KiB) and a pipe are all that can have been written.
+    // The process can have written at most the ring (256 KiB), one window (256 KiB) and a pipe.
     const other = await runner.connect()
     for (let round = 0; round < 20; round++) await other.run({ id: fresh(), argv: ['true'] })
     const info = (await other.list()).find((task) => task.id === id)
@@ -162,7 +162,7 @@ describe('a gigabyte of output', () => {
     expect((await output.exit).exitCode).toBe(0)
   })
 
-  it('flows through to a reader that reads, in bounded memory on both sides', async () => {
+  it('reaches an active reader in bounded memory on both sides', async () => {
     const output = await client.start({ id: fresh(), argv: sh(`head -c ${gibibyte} /dev/zero`) })
     let [total, most] = [0, 0]
     for (
@@ -177,19 +177,19 @@ describe('a gigabyte of output', () => {
     expect(most).toBeLessThan(6 * 1024)
   })
 
-  it('without a reader it neither stalls nor grows; a lossy reader never blocks it', async () => {
+  it('without a reader neither stalls nor grows memory; a lossy reader never blocks it', async () => {
     const id = fresh()
     await client.startDetached({ id, argv: sh(`head -c ${gibibyte} /dev/zero; echo end`) })
     const lossy = await (await runner.connect()).attach(id, { lossy: true })
     expect((await client.wait(id)).exitCode).toBe(0)
-    // Far less than the 1 GiB that was written; tests before this one have left gaps in its memory.
+    // Far less than 1 GiB. Earlier tests have fragmented the memory of the runner.
     expect(await runner.rssKb()).toBeLessThan(8 * 1024)
     const events = await all(lossy)
     expect(events.some((event) => event.type === 'gone')).toBe(true)
     expect(bytesOf(events).toString('latin1').endsWith('end\n')).toBe(true)
   })
 
-  it('on one stream does not keep another waiting', async () => {
+  it('on one stream does not block another stream', async () => {
     const flood = await client.start({ id: fresh(), argv: ['cat', '/dev/zero'] })
     flood.discard()
     for (let round = 0; round < 20; round++) {
@@ -210,9 +210,9 @@ describe('records of ended tasks', () => {
       )
     }
     expect((await client.list()).length).toBeLessThanOrEqual(257)
-    // 4 MiB of output; what is started at once grows side by side, and leaves gaps.
+    // 4 MiB of output, and fragmentation by concurrent processes.
     expect(await runner.rssKb()).toBeLessThan(10 * 1024)
-    // The oldest is gone, and its id is not run a second time.
+    // The oldest record is gone, and its id is not run a second time.
     await expect(client.run({ id: 'many-1', argv: ['true'] })).resolves.toBeDefined()
   })
 })

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => runner[Symbol.asyncDispose]())
 
-/** These tests listen in the runner's own network: this machine's loopback. */
+/** These tests listen on this machine's loopback, which is the runner's network. */
 async function listening<
   T extends { listen(port: number, host: string): unknown; address(): unknown } & NodeJS.EventEmitter,
 >(server: T, host = '127.0.0.1'): Promise<number> {
@@ -41,7 +41,7 @@ function get(port: number, path: string): Promise<string> {
 }
 
 describe('ports', () => {
-  it('HTTP through the relay, many at once', async () => {
+  it('relay many concurrent HTTP requests', async () => {
     const server = createServer((incoming, response) => response.end(`hello ${incoming.url}`))
     const port = await listening(server)
     const bodies = await Promise.all(Array.from({ length: 20 }, (_, index) => get(port, `/${index}`)))
@@ -49,7 +49,7 @@ describe('ports', () => {
     server.close()
   })
 
-  it('bytes both ways, half-closed ends, and 50 MiB each way at once', async () => {
+  it('relay bytes both ways, half-closed connections, and 50 MiB each way at once', async () => {
     const server = createTcpServer({ allowHalfOpen: true }, (socket) => socket.pipe(socket))
     const port = await listening(server)
     const socket = await client.dial(port)
@@ -85,7 +85,7 @@ describe('ports', () => {
     server.close()
   })
 
-  it('IPv6 loopback alone is found too; nothing listening is refused', async () => {
+  it('a server on the IPv6 loopback only is found; a port without a server is refused', async () => {
     const server = createTcpServer((socket) => socket.end('six'))
     const port = await listening(server, '::1')
     const socket = await client.dial(port)

@@ -14,7 +14,7 @@ afterAll(() => runner[Symbol.asyncDispose]())
 
 const sh = (line: string): string[] => ['sh', '-c', line]
 
-/** Reads until the text has come. */
+/** Reads until the text has arrived. */
 async function until(output: TaskOutput, text: string): Promise<string> {
   let seen = ''
   while (!seen.includes(text)) {
@@ -26,7 +26,7 @@ async function until(output: TaskOutput, text: string): Promise<string> {
 }
 
 describe('a process', () => {
-  it('keeps stdout and stderr apart, byte for byte, and its exit code (pitfalls 113, 114, G13)', async () => {
+  it('keeps stdout and stderr apart, byte for byte, and its exit code', async () => {
     const result = await client.run({
       id: fresh(),
       argv: sh(String.raw`printf 'a\r\n\377\0b'; printf 'e\n' >&2; exit 0`),
@@ -38,17 +38,17 @@ describe('a process', () => {
     expect((await client.run({ id: fresh(), argv: sh('exit 3') })).exitCode).toBe(3)
   })
 
-  it('says which signal ended it, and invents no exit code', async () => {
+  it('reports the signal that ended it, without an exit code', async () => {
     const result = await client.run({ id: fresh(), argv: sh('kill -SEGV $$') })
     expect(result).toMatchObject({ signal: 'SIGSEGV', exitCode: undefined })
   })
 
-  it('gets its input and then its end; without input the end at once (pitfall 108)', async () => {
+  it('gets its input and then end of file; without input, end of file at once', async () => {
     expect((await client.run({ id: fresh(), argv: ['cat'], input: 'hello' })).stdout.toString()).toBe('hello')
     expect((await client.run({ id: fresh(), argv: ['cat'] })).exitCode).toBe(0)
   })
 
-  it('gets input of any size through, with backpressure (pitfall 115)', async () => {
+  it('gets input of any size, with backpressure', async () => {
     const block = Buffer.alloc(1024 * 1024, 'x')
     const result = await client.run({
       id: fresh(),
@@ -68,7 +68,7 @@ describe('a process', () => {
     expect(result.exitCode).toBe(0)
   })
 
-  it('gets arguments and environment as bytes; the environment is merged (pitfall G5)', async () => {
+  it('gets arguments and environment as bytes; the environment is merged', async () => {
     const result = await client.run({
       id: fresh(),
       argv: [
@@ -87,7 +87,7 @@ describe('a process', () => {
     expect(bare.stdout.toString()).toBe('ONLY=1\n')
   })
 
-  it('large arguments are not bound by one line (pitfall 115)', async () => {
+  it('gets large arguments', async () => {
     const argument = 'y'.repeat(120_000)
     const result = await client.run({ id: fresh(), argv: ['printf', '%s', argument, argument, argument] })
     expect(result.exitCode).toBe(0)
@@ -112,7 +112,7 @@ describe('a process', () => {
     expect((await client.run({ id: fresh(), argv: [path, 'x'] })).stdout.toString()).toBe(`${path} x\n`)
   })
 
-  it('has its limits', async () => {
+  it('has the requested resource limits', async () => {
     const files = await client.run({
       id: fresh(),
       argv: sh('ulimit -n; ulimit -f'),
@@ -127,7 +127,7 @@ describe('a process', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)(
-    'runs as another user, with that user’s groups and no way back (needs root)',
+    'runs as another user with that user’s groups and cannot switch back (needs root)',
     async () => {
       const result = await client.run({
         id: fresh(),
@@ -158,7 +158,7 @@ describe('a process', () => {
     expect((await cat.exit).exitCode).toBe(0)
   })
 
-  it('with the id of another is that other: a repeat is harmless (pitfall 129)', async () => {
+  it('with the id of another process returns that process, so retries are safe', async () => {
     const id = fresh()
     const path = `${runner.folder}/once`
     const options = { id, argv: sh(`echo x >> ${path}; cat`), stdin: true }
@@ -177,7 +177,7 @@ describe('a process', () => {
     await expect(client.attach('never-started')).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('detached: the call returns at once, and it is found again in the list', async () => {
+  it('detached: the call returns at once, and the process is in the list', async () => {
     const id = fresh()
     const { pid, existed } = await client.startDetached({ id, argv: ['sleep', '1000'] })
     expect([existed, await alive(pid)]).toEqual([false, true])
@@ -202,7 +202,7 @@ describe('ending', () => {
     const bound = await second.start({ id: fresh(), argv: sh(line), bound: true })
     const child = Number(await until(bound, '\n'))
     const free = await second.start({ id: fresh(), argv: ['sleep', '1000'] })
-    // A repeat finds the first one, and binds nothing.
+    // A repeated request finds the first process and binds nothing.
     await second.start({ id: free.id, argv: ['sleep', '1000'], bound: true })
     const shell = await second.openShell({ id: fresh('shell'), cwd: '/' })
     const job = Number((await shell.exec('sleep 1000 & echo $!', { id: fresh() })).output.toString())
@@ -224,7 +224,7 @@ describe('ending', () => {
     await again.close()
   })
 
-  it('a timeout kills the whole group, pipes and all, and says so (pitfalls 111, G5)', async () => {
+  it('a timeout kills the whole process group and is reported', async () => {
     const result = await client.run({
       id: fresh(),
       argv: sh('trap "" TERM; (trap "" TERM; sleep 1000) & echo $!; wait; sleep 1000'),
@@ -237,7 +237,7 @@ describe('ending', () => {
     while (await alive(child)) await client.ping()
   })
 
-  it('a polite process ends by TERM within its grace, and that is a result', async () => {
+  it('a process that handles TERM ends within the grace period with a result', async () => {
     const result = await client.run({
       id: fresh(),
       argv: sh('trap "exit 5" TERM; while :; do sleep 0.02; done'),
@@ -247,13 +247,13 @@ describe('ending', () => {
     expect(result).toMatchObject({ timedOut: true, exitCode: 5 })
   })
 
-  it('a background child that holds the output does not hold the exit (pitfall G5)', async () => {
+  it('a background child that keeps the output open does not delay the exit', async () => {
     const id = fresh()
     const process = await client.start({ id, argv: sh('sleep 1000 & echo $!') })
     const child = Number((await until(process, '\n')).trim())
     expect((await process.exit).exitCode).toBe(0)
     expect(await alive(child)).toBe(true)
-    // Its group outlives its leader, and can still be reached.
+    // The group outlives its leader and can still be signalled.
     await client.signal(id, 'KILL', { group: true })
     while (await alive(child)) await client.ping()
     await expect(client.signal(id, 'TERM')).rejects.toMatchObject({ code: 'not_found' })
@@ -273,7 +273,7 @@ describe('ending', () => {
     expect((await later.exit).exitCode).toBe(0)
   })
 
-  it('a signal goes to the process alone unless the group is meant', async () => {
+  it('a signal goes only to the process unless `group` is set', async () => {
     const id = fresh()
     const process = await client.start({
       id,
@@ -287,7 +287,7 @@ describe('ending', () => {
     await expect(client.signal(id, 'NOSUCH')).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
-  it('orphans are reaped, not left as zombies (pitfalls 119, G6)', async () => {
+  it('orphans are reaped, not left as zombies', async () => {
     const result = await client.run({
       id: fresh(),
       argv: sh('for i in 1 2 3 4 5; do (sleep 0.05 & echo $!) ; done'),
@@ -295,7 +295,7 @@ describe('ending', () => {
     const orphans = result.stdout.toString().trim().split('\n').map(Number)
     expect(orphans).toHaveLength(5)
     for (const pid of orphans) {
-      // Gone altogether: a zombie would still have its folder.
+      // A zombie would still have its folder in /proc.
       for (;;) {
         const there = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
         if (there === '') break

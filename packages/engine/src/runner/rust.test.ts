@@ -8,7 +8,7 @@ import { findRust, isAtLeast } from './rust.ts'
 const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-rust-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A folder with a cargo and a rustc of these versions. */
+/** Creates a folder with a cargo and a rustc of these versions. */
 function rust(name: string, cargo: string, rustc = cargo): string {
   const place = path.join(folder, name)
   mkdirSync(place)
@@ -33,7 +33,7 @@ const search = (onPath: string[], usualFolders: string[] = []) =>
   findRust({ env: { PATH: [...onPath, '/usr/bin', '/bin'].join(':') }, usualFolders })
 
 describe('the search for Rust', () => {
-  it('passes over an older cargo and one that does not run', async () => {
+  it('skips an older cargo and a cargo that does not run', async () => {
     const again = path.join(folder, 'again')
     symlinkSync(old, again)
     expect(await search([old, again, broken, halfOld, fresh])).toMatchObject({
@@ -42,7 +42,7 @@ describe('the search for Rust', () => {
     })
   })
 
-  it('looks where Debian and rustup put it after PATH', async () => {
+  it('searches the folders of Debian and rustup after PATH', async () => {
     expect((await search([old], [fresh])).rust).toEqual({ folder: fresh, version: '1.96.0' })
   })
 

@@ -23,7 +23,7 @@ export interface RustSearch {
 export interface SearchOptions {
   /** Default: `process.env`. */
   readonly env?: NodeJS.ProcessEnv
-  /** Looked at after PATH. Default: where rustup and Debian put cargo. */
+  /** Searched after PATH. Default: the folders where rustup and Debian install cargo. */
   readonly usualFolders?: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** Every number and length that a client of the runner can choose, at and beyond its limits: an answer each, no crash, no growth. */
+/** Tests every number and length of a request at and beyond its limits: each gets an answer, without crash or growth. */
 import type { Socket } from 'node:net'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ async function unharmed(): Promise<void> {
   expect(await runner.rssKb()).toBeLessThan(16 * 1024)
 }
 
-/** Sends frames and resolves with the type of the frame that ends the last stream, or with GOODBYE or the end of the connection. */
+/** Sends frames. Resolves to the type of the frame that ends the last stream, to GOODBYE, or to the connection's end. */
 async function answerTo(
   frames: Buffer[],
   stream = 1,
@@ -43,7 +43,7 @@ async function answerTo(
           if (frame.stream !== stream) continue
           if (frame.type === FrameType.done) done('done')
           if (frame.type === FrameType.error) done('error')
-          // A watch or a connection has no end of its own.
+          // A watch or a connection does not end by itself.
           if (frame.type === FrameType.open) setTimeout(() => done('open'), 300)
         }
       })
@@ -145,7 +145,7 @@ describe('lengths in a request', () => {
     await unharmed()
   })
 
-  it.each([1, 15, 16, 17, 1000, 100_000])('a body that is nested %i deep', async (depth) => {
+  it.each([1, 15, 16, 17, 1000, 100_000])('a body with %i levels of nesting', async (depth) => {
     const arrays = Buffer.concat([Buffer.alloc(depth, 0x81), Buffer.from([0x00])])
     const body = Buffer.concat([
       Buffer.from([0xa2, 0x62]),

@@ -1,4 +1,4 @@
-/** The runner’s source in this checkout, and the binary that was built of it. */
+/** The runner’s source in this checkout, and the binary built from it. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 
@@ -9,7 +9,7 @@ export function builtRunner(): string | undefined {
   const binary = path.join(runnerFolder, 'target/release/runner')
   const built = statSync(binary, { throwIfNoEntry: false })?.mtimeMs
   if (built === undefined) return undefined
-  // Cargo would find that out too, but takes a tenth of a second for it, before every command.
+  // Cargo checks this too, but takes a tenth of a second before every command.
   const sources = readdirSync(path.join(runnerFolder, 'src'), { recursive: true, encoding: 'utf8' })
   const files = [...sources.map((file) => `src/${file}`), 'Cargo.toml', 'Cargo.lock', '.cargo/config.toml']
   return files.every((file) => statSync(path.join(runnerFolder, file)).mtimeMs < built) ? binary : undefined

@@ -1,4 +1,4 @@
-/** A runner that stops answering must not keep those who wait for a command beyond its time limit. */
+/** If the runner stops answering, callers that wait for a command must not wait beyond its timeout. */
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { RunnerPrograms } from '@sandkasten/runner-client'
 import { expect, it } from 'vitest'
@@ -15,7 +15,7 @@ async function readAll(events: AsyncIterable<unknown>): Promise<void> {
   for await (const _event of events);
 }
 
-it.concurrent('a process: its reader is told 10 seconds after its time', async () => {
+it.concurrent('a process: its reader gets an error 10 seconds after the timeout', async () => {
   await using runner = await startRunner()
   const client = await runner.connect()
   const spec = {
@@ -38,7 +38,7 @@ it.concurrent('a process: its reader is told 10 seconds after its time', async (
   runner.process.kill('SIGCONT')
 })
 
-it.concurrent('a command of a shell: likewise, when the runner does not answer', async () => {
+it.concurrent('a shell command: its reader gets an error 10 seconds after the timeout', async () => {
   await using runner = await startRunner()
   const client = await runner.connect()
   const shell = await programsOf(client).openShell('shell', { ...place, login: false }, {})
@@ -52,7 +52,7 @@ it.concurrent('a command of a shell: likewise, when the runner does not answer',
   runner.process.kill('SIGCONT')
 })
 
-it.concurrent('a command that waits for its turn for longer than its own time is not given up', async () => {
+it.concurrent('the time that a command waits in the queue does not count towards its timeout', async () => {
   await using runner = await startRunner()
   const client = await runner.connect()
   const shell = await programsOf(client).openShell('shell', { ...place, login: false }, {})

@@ -18,19 +18,19 @@ export interface VolumeInfo {
 }
 
 export interface VolumeAdmin {
-  /** `conflict` when there is one. */
+  /** Throws `conflict` if the volume exists. */
   create(name: string): Promise<VolumeInfo>
   /** Throws `not_found`. */
   get(name: string): Promise<VolumeInfo>
   list(): Promise<VolumeInfo[]>
   /**
-   * Removes the volume and its content. False if it does not exist; `conflict` while a sandbox, even a stopped one,
-   * names it.
+   * Removes the volume and its content. Returns false if it does not exist. Throws `conflict` while any sandbox, even a
+   * stopped one, mounts it.
    */
   remove(name: string): Promise<boolean>
 }
 
-/** What volumes ask about sandboxes. */
+/** The information about sandboxes that volumes need. */
 export interface VolumeUsers {
   /** The sandboxes that name the volume. */
   usersOf(volume: string): Promise<string[]>
@@ -39,10 +39,10 @@ export interface VolumeUsers {
 }
 
 /**
- *     volumes/<name>/volume.json   when it was made
- *     volumes/<name>/data/         what is mounted, with the owners that sandboxes see
+ *     volumes/<name>/volume.json   the creation time
+ *     volumes/<name>/data/         the mounted folder, with the owners that sandboxes see
  *     volumes/<name>/writer.json   which sandbox may write, see writers.ts
- *     volumes/.…                   being made, or being removed
+ *     volumes/.…                   volumes that are being created or removed
  */
 export class Volumes implements VolumeAdmin {
   readonly writers: WriterClaims
@@ -65,7 +65,7 @@ export class Volumes implements VolumeAdmin {
     const folder = path.join(this.#folder, checkedVolume(name))
     const { pid, started = '' } = await identityOf(process.pid)
     const draft = path.join(this.#folder, `.${randomId()}.${pid}-${started}`)
-    await guarded(`The volume ${name} could not be made`, async () => {
+    await guarded(`Cannot create the volume ${name}`, async () => {
       try {
         mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
         mkdirSync(draft, { mode: 0o700 })
@@ -81,7 +81,7 @@ export class Volumes implements VolumeAdmin {
       } catch (error) {
         rmSync(draft, { recursive: true, force: true })
         if (errnoOf(error) !== 'ENOTEMPTY' && errnoOf(error) !== 'EEXIST') throw error
-        throw new SandboxError('conflict', `There is a volume “${name}” already.`, {
+        throw new SandboxError('conflict', `The volume “${name}” already exists.`, {
           details: { volume: name },
         })
       }
@@ -108,7 +108,7 @@ export class Volumes implements VolumeAdmin {
     const infos = await Promise.all(
       names.sort().map((name) =>
         this.get(name).catch((error) => {
-          // Removed while we looked.
+          // Removed since the listing.
           if (!SandboxError.is(error, 'not_found', 'file_not_found')) throw error
         }),
       ),
@@ -128,7 +128,7 @@ export class Volumes implements VolumeAdmin {
           hint: 'Destroy these sandboxes first.',
         })
       if (!existsSync(folder)) return false
-      await guarded(`The volume ${name} could not be removed`, async () => renameSync(folder, trash))
+      await guarded(`Cannot remove the volume ${name}`, async () => renameSync(folder, trash))
       return true
     })
     if (removed) await this.#trees.remove(trash)
@@ -163,7 +163,7 @@ export class Volumes implements VolumeAdmin {
   }
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {
-    await guarded('The folder for volumes could not be made', async () => {
+    await guarded('Cannot create the folder for volumes', async () => {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     })
     return withLock(path.join(this.#folder, 'lock'), work)
@@ -174,14 +174,14 @@ const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 export function checkedVolume(name: string): string {
   if (typeof name === 'string' && namePattern.test(name) && name !== 'lock') return name
-  throw new SandboxError('invalid_argument', `“${String(name)}” cannot be a volume’s name.`, {
-    hint: 'Use 1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit. “lock” is taken.',
+  throw new SandboxError('invalid_argument', `“${String(name)}” is not a valid volume name.`, {
+    hint: 'Use 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit. “lock” is reserved.',
   })
 }
 
 function noVolume(name: string): SandboxError {
-  return new SandboxError('not_found', `There is no volume “${name}”.`, {
+  return new SandboxError('not_found', `Volume “${name}” not found.`, {
     details: { volume: name },
-    hint: 'Make it with provider.volumes.create(name).',
+    hint: 'Create it with provider.volumes.create(name).',
   })
 }

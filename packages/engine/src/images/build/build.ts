@@ -33,8 +33,8 @@ export async function buildImage(
 ): Promise<ImageRecord> {
   const recipe = readRecipe(recipeName)
   if (process.getuid?.() !== 0)
-    throw new SandboxError('unsupported', 'An image is built as root.', {
-      hint: 'Use sudo; or build the Dockerfile and import it: sandkasten image import docker-archive:/path',
+    throw new SandboxError('unsupported', 'Building an image needs root.', {
+      hint: 'Use sudo, or build the Dockerfile and import the result: sandkasten image import docker-archive:/path',
     })
   const name = parseReference(options.name ?? recipe.name.toLowerCase()).name
   const folder = await layerDraft(draft)
@@ -102,7 +102,7 @@ async function argumentsFor(recipe: Recipe, scratch: string): Promise<string[]> 
     ...LEFT_OUT.map((path) => `--dpkgopt=path-exclude=${path}`),
     '--dpkgopt=path-include=/usr/share/locale/locale.alias',
     `--include=${recipe.packages.join(',')}`,
-    // Which server this machine asks, and its name, are nothing for an image that may be handed on.
+    // An image may be shared, so it must not contain this machine's name or its package servers.
     '--customize-hook=rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/auth.conf.d/*',
     '--customize-hook=rm -f "$1"/etc/resolv.conf "$1"/etc/hostname',
     suite,

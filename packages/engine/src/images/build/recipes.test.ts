@@ -15,11 +15,11 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const images = fileURLToPath(new URL('../../../../../images', import.meta.url))
 
 describe('recipes', () => {
-  it('are those that docs/images.md speaks of', () => {
+  it('match the list in docs/images.md', () => {
     expect(recipeNames()).toEqual(['base', 'node', 'python'])
   })
 
-  it.each(['base', 'node', 'python'])('%s says the same as its Dockerfile', (name) => {
+  it.each(['base', 'node', 'python'])('%s matches its Dockerfile', (name) => {
     const { packages, env, workdir } = readRecipe(name)
     const text = readFileSync(join(images, name, 'Dockerfile'), 'utf8')
     const installed = /--no-install-recommends \\\n([\s\S]*?) && rm/.exec(text)![1]!
@@ -66,7 +66,7 @@ describe('the machine’s apt sources', () => {
     return folder
   }
 
-  it('are taken as far as they are its release’s', () => {
+  it('are used only if they are of the machine’s own release', () => {
     const root = machine({
       'etc/os-release': 'ID=debian\nVERSION_CODENAME=bookworm\n',
       'etc/apt/sources.list':

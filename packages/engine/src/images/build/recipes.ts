@@ -30,8 +30,8 @@ export function readRecipe(text: string, depth = 0): Recipe {
   const names = recipeNames()
   const [meant] = nearest(text, names)
   if (!isPath && !names.includes(text))
-    throw new SandboxError('not_found', `There is no recipe “${shown(text)}”.`, {
-      hint: `${meant ? `Did you mean ${meant}? ` : ''}There are: ${names.join(', ')}. Or name a folder with a recipe.json: ./${shown(text)}`,
+    throw new SandboxError('not_found', `Recipe “${shown(text)}” not found.`, {
+      hint: `${meant ? `Did you mean ${meant}? ` : ''}Available recipes: ${names.join(', ')}. Or use a folder with a recipe.json: ./${shown(text)}`,
     })
   const json = read(join(isPath ? text : join(recipesFolder(), text), 'recipe.json'))
   if (depth > 8) throw wrong(text, 'extends')
@@ -54,7 +54,7 @@ export function readRecipe(text: string, depth = 0): Recipe {
   }
 }
 
-/** At the root of a checkout; a published package carries the recipes. */
+/** The recipes are at the root of a checkout, or inside a published package. */
 function recipesFolder(): string {
   const place = import.meta.url.endsWith('.ts') ? '../../../../../images' : '../../../images'
   return fileURLToPath(new URL(place, import.meta.url))
@@ -65,7 +65,7 @@ function read(file: string): Record<string, unknown> {
     return JSON.parse(readFileSync(file, 'utf8'))
   } catch (error) {
     if (errnoOf(error) === undefined) throw wrong(file, 'JSON')
-    throw translate(error, `The recipe ${file} cannot be read`)
+    throw translate(error, `Cannot read the recipe ${file}`)
   }
 }
 
@@ -75,6 +75,6 @@ function isList(value: unknown): value is string[] {
 }
 
 const wrong = (recipe: string, field: string) =>
-  new SandboxError('invalid_argument', `The recipe ${shown(recipe)} has no proper ${field}.`, {
-    hint: 'It looks like { "packages": ["git"], "env": { "NAME": "value" }, "workdir": "/workspace" }.',
+  new SandboxError('invalid_argument', `The recipe ${shown(recipe)} has no valid ${field}.`, {
+    hint: 'Example: { "packages": ["git"], "env": { "NAME": "value" }, "workdir": "/workspace" }.',
   })

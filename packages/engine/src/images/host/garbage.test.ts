@@ -17,7 +17,7 @@ afterEach(() => {
   if (folder) rmSync(folder, { recursive: true, force: true })
 })
 
-/** As if it had been made so many hours ago. */
+/** Sets the age of a skeleton in hours. */
 const age = (path: string, hours: number) => {
   const then = new Date(Date.now() - hours * 60 * 60 * 1000)
   utimesSync(path, then, then)
@@ -51,7 +51,7 @@ it('keeps the skeleton of a running sandbox until its end', async () => {
   const sandbox = await provider.create()
   try {
     const { layer } = hostImage(images)
-    // The machine's files change, and that was long ago.
+    // The machine's files changed long ago.
     const host = join(folder, 'host')
     for (const name of ['usr', 'etc']) mkdirSync(join(host, name), { recursive: true })
     const later = hostImage(images, host).layer
@@ -63,7 +63,7 @@ it('keeps the skeleton of a running sandbox until its end', async () => {
     expect(existsSync(layer)).toBe(false)
     await sandbox.start()
     expect((await sandbox.runCommand({ cmd: 'head', args: ['-1', '/etc/passwd'] })).stdout).toContain('root')
-    // A sweep looks for them too, by this machine's own files.
+    // A sweep removes outdated skeletons too.
     age(hostImage(images).layer, 3)
     await provider.sweep()
     expect(existsSync(later)).toBe(false)

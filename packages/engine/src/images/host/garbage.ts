@@ -39,7 +39,7 @@ export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   return gone
 }
 
-/** The skeletons that shims of this machine have mounted; undefined when one of them does not let us look. */
+/** The skeletons that shims of this machine have mounted. Undefined if the mounts of a shim cannot be read. */
 function mountedByShims(): string[] | undefined {
   const roots: string[] = []
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -56,11 +56,11 @@ function mountedByShims(): string[] | undefined {
   return roots
 }
 
-/** The kernel writes spaces and the like in octal. */
+/** The kernel escapes spaces and similar characters in octal. */
 const unescaped = (path: string) =>
   path.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 
-/** A clock that was set back makes it younger, which keeps it for longer. */
+/** If the clock was set back, the skeleton seems younger and is kept longer. */
 function isSettled(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats !== undefined && Date.now() - stats.mtimeMs > SETTLED_MS

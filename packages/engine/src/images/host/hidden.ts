@@ -80,5 +80,5 @@ export function hiddenInHost({ hide = [], show = [] }: HostImageOptions, host = 
 
 const wrong = (option: string, message: string) =>
   new SandboxError('invalid_argument', `hostImage.${option}: ${message}`, {
-    hint: `Name at most ${MAX_PATHS} paths such as /usr/local/share/keys.`,
+    hint: `List at most ${MAX_PATHS} paths such as /usr/local/share/keys.`,
   })

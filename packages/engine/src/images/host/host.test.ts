@@ -100,7 +100,7 @@ it('contains listed, world-readable files and generated ones, and no others', ()
   expect(statSync(join(layer, 'tmp')).mode & 0o7777).toBe(0o1777)
 })
 
-it('is made once, and again when the machine’s own files have changed', () => {
+it('is created once, and again after the machine’s files have changed', () => {
   const images = join(folder, 'images')
   const { layer } = hostImage(images, host)
   expect(hostImage(images, host).layer).toBe(layer)

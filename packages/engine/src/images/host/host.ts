@@ -39,7 +39,7 @@ export interface HostImage {
 /** Increase it when the generated files below change. */
 const VERSION = 2
 
-/** In every sandbox of it. */
+/** Folders in every sandbox of the image `host`. */
 export const HOST_FOLDERS = [
   'dev',
   'etc',
@@ -60,7 +60,7 @@ export const HOST_FOLDERS = [
 ]
 
 /**
- * Makes the skeleton, or finds the one that was made from the same files. When these files change (an upgrade writes
+ * Returns the skeleton for the current files and creates it if necessary. When these files change (an upgrade writes
  * `ld.so.cache`), the next sandbox gets a new skeleton and running sandboxes keep theirs. If two processes do this at
  * once, one result is kept.
  */
@@ -151,7 +151,7 @@ function readable(path: string): boolean {
   return stats.isDirectory() ? (stats.mode & 0o005) === 0o005 : stats.isFile() && (stats.mode & 0o004) !== 0
 }
 
-/** Changes whenever one of the sources does. Cheap: it is asked at every start. */
+/** Changes whenever one of the sources does. It must be fast, because every start calls it. */
 function fingerprint(host: string): string {
   const hash = createHash('sha256').update(`${VERSION}\n`)
   for (const { name, isLink } of programFolders(host)) hash.update(`${name} ${isLink}\n`)

@@ -37,7 +37,8 @@ export async function addLayer(
     ...options,
     digest: layer.digest,
   })
-  if (diffId !== layer.diffId) throw broken(`a layer’s archive is ${diffId}, and should be ${layer.diffId}`)
+  if (diffId !== layer.diffId)
+    throw broken(`the digest of a layer’s archive is ${diffId}, but should be ${layer.diffId}`)
   await keepLayer(places, folder, key, facts)
   return true
 }
@@ -46,12 +47,12 @@ export async function addLayer(
 export async function layerDraft(draft: Draft): Promise<string> {
   const folder = join(draft.folder, `layer-${randomId(8)}`)
   await mkdir(folder, { mode: 0o700 }).catch((error) => {
-    throw translate(error, 'The image store cannot be written')
+    throw translate(error, 'Cannot write to the image store')
   })
   return folder
 }
 
-/** Renames the finished folder to the layer of that key, unless another process was faster. */
+/** Renames the finished folder to the layer of that key, unless another process has created that layer. */
 export async function keepLayer(
   places: ImagePlaces,
   folder: string,
@@ -65,7 +66,7 @@ export async function keepLayer(
     await rename(target, join(places.trash, `${key}.${randomId(8)}`)).catch(() => {})
   await rename(folder, target).catch((error) => {
     if (!['EEXIST', 'ENOTEMPTY'].includes(errnoOf(error) ?? ''))
-      throw translate(error, 'The image store cannot be written')
+      throw translate(error, 'Cannot write to the image store')
   })
 }
 
@@ -77,11 +78,11 @@ export interface NewImage extends Pick<ImageRecord, 'name' | 'digest' | 'source'
   readonly unpacking: Unpacking
 }
 
-/** The layer on top, and the reference. */
+/** Adds the top layer and writes the reference. */
 export async function addImage(places: ImagePlaces, draft: Draft, image: NewImage): Promise<ImageRecord> {
   const keys = [...image.diffIds].reverse().map(keyOf)
   await draft.need(keys)
-  // Not during a collection: a layer that was renamed to check it again is not gone.
+  // Wait for a running collection: it may have renamed a layer that it will put back.
   return withLock(places.lock, () => addNamed(places, draft, image, keys))
 }
 
@@ -110,7 +111,7 @@ async function addNamed(
   return record
 }
 
-/** Bump when what `top.ts` makes changes. */
+/** Increase it when the output of `top-layer.ts` changes. */
 const TOP_VERSION = 1
 
 async function addTop(
@@ -139,7 +140,7 @@ async function addTop(
     await keepLayer(places, folder, key, facts)
     return { key, config }
   } catch (error) {
-    throw translate(error, 'The image store cannot be written')
+    throw translate(error, 'Cannot write to the image store')
   } finally {
     await removeTree(folder, places)
   }

@@ -31,9 +31,10 @@ export interface ConfigDocument {
 /** A manifest, or a list of manifests for several platforms. */
 export function parseManifest(bytes: Uint8Array): Manifest | { readonly manifests: readonly Descriptor[] } {
   const json = parse(bytes, 'manifest')
-  if (json.schemaVersion !== 2) throw broken(`a manifest of version ${shown(String(json.schemaVersion))}`)
+  if (json.schemaVersion !== 2)
+    throw broken(`its manifest has the unsupported version ${shown(String(json.schemaVersion))}`)
   if (Array.isArray(json.manifests)) return { manifests: json.manifests.map(descriptor) }
-  if (!Array.isArray(json.layers)) throw broken('a manifest without layers')
+  if (!Array.isArray(json.layers)) throw broken('its manifest has no layers')
   return { config: descriptor(json.config), layers: json.layers.map(descriptor) }
 }
 
@@ -42,13 +43,13 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
   const rootfs = record(json.rootfs)
   const config = record(json.config ?? {})
   if (!Array.isArray(rootfs.diff_ids) || !rootfs.diff_ids.every(isDigest))
-    throw broken('a configuration without diff_ids')
+    throw broken('its configuration has no diff_ids')
   const { os, architecture } = json
   if ((os && os !== 'linux') || (architecture && architecture !== thisPlatform))
     throw new SandboxError(
       'unsupported',
       `The image is for ${shown(`${os}/${architecture}`)}; this machine is linux/${thisPlatform}.`,
-      { hint: 'Take the image for this machine’s platform.' },
+      { hint: 'Use the image for this machine’s platform.' },
     )
   const env = Array.isArray(config.Env) ? config.Env : []
   return {
@@ -74,7 +75,8 @@ export function choose(manifests: readonly Descriptor[], tag?: string): Descript
     'unsupported',
     `None of its ${manifests.length} manifests is for linux/${thisPlatform}.`,
     {
-      hint: names.length > 0 ? `It has: ${names.join(', ')}.` : 'Take an image for this machine’s platform.',
+      hint:
+        names.length > 0 ? `Available: ${names.join(', ')}.` : 'Use an image for this machine’s platform.',
     },
   )
 }
@@ -98,12 +100,12 @@ export function writeManifest(configDigest: string, diffIds: readonly string[]):
 
 export function checkDigest(bytes: Uint8Array, digest: string, what: string): void {
   const found = `sha256:${sha256(bytes)}`
-  if (found !== digest) throw broken(`its ${what} is ${found}, and should be ${digest}`)
+  if (found !== digest) throw broken(`the digest of its ${what} is ${found}, but should be ${digest}`)
 }
 
 export const broken = (what: string) =>
   new SandboxError('invalid_argument', `The image is broken: ${what}.`, {
-    hint: 'Nothing of it was kept. Get it again from where it comes from.',
+    hint: 'Download or export the image again. The store is unchanged.',
   })
 
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386', ppc64: 'ppc64le' }
@@ -112,8 +114,7 @@ export const thisPlatform = architectures[process.arch] ?? process.arch
 function descriptor(value: unknown): Descriptor {
   const json = record(value)
   const { digest, size, annotations, platform } = json
-  if (!isDigest(digest))
-    throw broken(`“${shown(String(digest))}” is not a digest that is known here (sha256)`)
+  if (!isDigest(digest)) throw broken(`“${shown(String(digest))}” is not a sha256 digest`)
   const named = Object.entries(record(annotations ?? {})).filter(([, name]) => typeof name === 'string')
   const { os, architecture } = record(platform ?? {})
   return {
@@ -135,7 +136,7 @@ function parse(bytes: Uint8Array, what: string): Record<string, unknown> {
 function record(value: unknown): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>
-  throw broken('a field of another kind than it should be')
+  throw broken('a field has the wrong type')
 }
 
 function isDigest(value: unknown): value is string {

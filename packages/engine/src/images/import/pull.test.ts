@@ -30,7 +30,7 @@ beforeEach(async ({ skip }) => {
 })
 afterEach(() => bench?.[Symbol.dispose]())
 
-/** Pushes an image of these layers; resolves with the digest of the manifest that the registry has then. */
+/** Pushes an image of these layers. Resolves to the digest of its manifest in the registry. */
 async function push(
   name: string,
   layers: readonly Buffer[],
@@ -52,7 +52,7 @@ async function push(
 const left = () => ['layers', 'refs', 'drafts'].flatMap((name) => readdirSync(join(bench.images, name)))
 
 describe('pull', () => {
-  it('gets an image with the registry’s own digest, in OCI’s format and in Docker’s', async () => {
+  it('gets an image with the registry’s digest, in the OCI and the Docker format', async () => {
     for (const format of ['oci', 'v2s2']) {
       const digest = await push(`team/tool:${format}`, [first, second], ['--format', format])
       const seen: string[] = []
@@ -62,12 +62,12 @@ describe('pull', () => {
       expect(bench.store.imageLayers(name).layers).toHaveLength(3)
       expect(seen).toContain('fetch')
     }
-    // Both are of the same layers.
+    // Both images have the same layers.
     expect(readdirSync(join(bench.images, 'layers'))).toHaveLength(3)
     expect(readdirSync(join(bench.images, 'drafts'))).toEqual([])
   })
 
-  it('fetches nothing that has not changed, and notices a tag that has', async () => {
+  it('fetches nothing if the tag is unchanged, and detects a changed tag', async () => {
     const name = `${registry.host}/moving`
     const before = await push('moving', [first])
     expect(await bench.store.pull(name)).toMatchObject({ digest: before, changed: true })
@@ -76,12 +76,12 @@ describe('pull', () => {
     const after = await push('moving', [first, second])
     expect(await bench.store.pull(name)).toMatchObject({ digest: after, changed: true })
     expect(bench.store.list()).toMatchObject([{ name: `${name}:latest`, digest: after }])
-    // The old one, by its digest: its layers are here, under another name.
+    // The layers of the old image, pulled by its digest, are still in the store.
     expect(await bench.store.pull(`${name}@${before}`)).toMatchObject({ pinned: before, digest: before })
     expect(bench.store.imageLayers(`${name}@${before}`).layers).toHaveLength(2)
   })
 
-  it('a digest that is asked for is the one that comes, or nothing', async () => {
+  it('pulls exactly the requested digest or fails', async () => {
     const digest = await push('pinned:1', [first])
     const name = `${registry.host}/pinned`
     expect(await bench.store.pull(`${name}@${digest}`)).toMatchObject({ pinned: digest, digest })
@@ -93,7 +93,7 @@ describe('pull', () => {
     expect(left()).toEqual([])
   })
 
-  it('a registry that sends something else than it promised gets nothing in', async () => {
+  it('adds nothing to the store if the registry sends wrong content', async () => {
     const layer = tar([file('precious', 'x')])
     await push('spoiled:1', [layer])
     const blob = digestOf(gzip(layer)).slice(7)
@@ -107,7 +107,7 @@ describe('pull', () => {
     expect(left()).toEqual([])
   })
 
-  it('of an image for several platforms it takes this machine’s; the pin may be that of the list', async () => {
+  it('selects this machine’s platform; the requested digest may be that of the list', async () => {
     const parts = { compress: gzip, layers: [first] }
     const ours = writeLayout(join(bench.folder, 'all'), parts)
     const theirs = writeLayout(join(bench.folder, 'all'), {
@@ -150,9 +150,9 @@ describe('pull', () => {
     expect(await bench.store.pull(pinned)).toMatchObject({ digest: ours.digest, pinned: outer.digest })
   })
 
-  it('credentials come from a file; without them it says so, and it never says them', async () => {
+  it('reads credentials from a file, reports missing ones, and never prints them', async () => {
     await using closed = await startRegistry(program!, {
-      // Of the password “open sesame”.
+      // The hash of the password “open sesame”.
       htpasswd: 'test:$2b$04$d.waACKnt63wWVuw.tZ0Ge.ispnPWLe/BWUwsWTOEPU9Lhc/Bi6o6\n',
     })
     const authfile = join(bench.folder, 'auth.json')
@@ -184,7 +184,7 @@ describe('pull', () => {
   })
 })
 
-describe('archives that another program wrote', () => {
+describe('archives of other programs', () => {
   it.each(['docker-archive', 'oci-archive'])('%s', async (kind) => {
     const layout = writeLayout(join(bench.folder, 'layout'), {
       layers: [first, second],
@@ -238,7 +238,7 @@ describe('references', () => {
     expect(() => parseReference(text)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
   })
 
-  it('http is for this machine’s own loopback alone', () => {
+  it('http is allowed only for this machine’s loopback', () => {
     expect(['localhost', 'localhost:5000', '127.0.0.1:1', '127.9.9.9', '[::1]:5'].every(isLoopback)).toBe(
       true,
     )

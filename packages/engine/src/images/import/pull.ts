@@ -25,11 +25,11 @@ export interface PullOptions {
 }
 
 export interface Remote {
-  /** Of the manifest for this machine. */
+  /** The digest of the manifest for this machine. */
   readonly digest: string
-  /** Compressed, as they are sent. */
+  /** The compressed size in bytes. */
   readonly bytes: number
-  /** Brings it into a folder, which is made. */
+  /** Downloads the image into a new folder. */
   fetch(folder: string): Promise<ImageSource>
 }
 
@@ -66,7 +66,7 @@ export async function askRegistry(
     checkDigest(bytes, digest, 'manifest')
   }
   const manifest = parseManifest(bytes) as Manifest
-  if (!('layers' in manifest)) throw broken('a list of manifests in a list of manifests')
+  if (!('layers' in manifest)) throw broken('a list of manifests contains another list')
   const total = manifest.layers.reduce((sum, { size }) => sum + size, 0)
   return {
     digest,
@@ -82,7 +82,8 @@ export async function askRegistry(
       }
       options.onProgress?.(total, total)
       const copy = openCopy(folder)
-      if (copy.digest !== digest) throw broken(`its manifest is ${copy.digest}, and should be ${digest}`)
+      if (copy.digest !== digest)
+        throw broken(`the digest of its manifest is ${copy.digest}, but should be ${digest}`)
       return copy
     },
   }
@@ -100,9 +101,9 @@ async function generalOptions(scratch: string): Promise<string[]> {
 /** skopeo has one exit code for all failures, so only its output tells them apart. */
 function withHint(error: unknown, name: string): unknown {
   if (!SandboxError.is(error, 'provider_error')) return error
-  return new SandboxError('provider_error', `The image ${name} could not be pulled. ${error.message}`, {
+  return new SandboxError('provider_error', `Cannot pull the image ${name}. ${error.message}`, {
     cause: error,
-    hint: 'Check the name and that this machine reaches the registry. For a private one: skopeo login, or --authfile.',
+    hint: 'Check the name and the connection to the registry. For a private registry, use skopeo login or --authfile.',
     details: error.details,
   })
 }

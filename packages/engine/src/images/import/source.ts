@@ -15,7 +15,7 @@ import {
   writeManifest,
 } from './manifest.ts'
 
-/** An image somewhere on this disk, read but not yet unpacked. */
+/** An image on this disk whose documents are read and whose layers are not yet unpacked. */
 export interface ImageSource {
   /** The name that the image gives itself. */
   readonly name?: string
@@ -26,7 +26,7 @@ export interface ImageSource {
 }
 
 export interface SourceLayer {
-  /** Of the tar archive. */
+  /** The digest of the tar archive. */
   readonly diffId: string
   /** The archive, compressed or not. */
   readonly file: string
@@ -45,7 +45,7 @@ export function openLayout(folder: string, tag?: string): ImageSource {
   let digest = ''
   // An index may contain an index. Deeper nesting is rejected.
   for (let depth = 0; 'manifests' in document; depth += 1) {
-    if (depth > 3) throw broken('an index of an index of an index')
+    if (depth > 3) throw broken('its indexes are nested too deeply')
     const chosen = choose(document.manifests, tag)
     digest = chosen.digest
     name ??= namesOf(chosen).find((one) => one !== '')
@@ -63,7 +63,7 @@ export function openLayout(folder: string, tag?: string): ImageSource {
 export function openCopy(folder: string): ImageSource {
   const bytes = read(inside(folder, 'manifest.json'), 'manifest')
   const document = parseManifest(bytes)
-  if ('manifests' in document) throw broken('a list of manifests where one was asked for')
+  if ('manifests' in document) throw broken('it has a list of manifests instead of one manifest')
   return fromManifest(document, `sha256:${sha256(bytes)}`, (digest) =>
     inside(folder, digest.slice('sha256:'.length)),
   )
@@ -74,9 +74,13 @@ export function openDockerArchive(folder: string): ImageSource {
   const bytes = read(inside(folder, 'manifest.json'), 'manifest')
   const images = savedImages(bytes)
   if (images.length > 1)
-    throw new SandboxError('invalid_argument', `The archive holds ${images.length} images.`, {
-      hint: 'Save one image to an archive: docker save NAME > archive.tar',
-    })
+    throw new SandboxError(
+      'invalid_argument',
+      `The archive contains ${images.length} images instead of one.`,
+      {
+        hint: 'Save one image to an archive: docker save NAME > archive.tar',
+      },
+    )
   const { Config, RepoTags, Layers } = images[0]!
   if (typeof Config !== 'string' || !Array.isArray(Layers)) throw broken('its manifest.json has no layers')
   const configBytes = read(inside(folder, Config), 'configuration')
@@ -110,7 +114,7 @@ function savedImages(bytes: Buffer): SavedImage[] {
     json.length === 0 ||
     !json.every((one) => typeof one === 'object' && one !== null)
   )
-    throw broken('its manifest.json names no image')
+    throw broken('its manifest.json lists no image')
   return json
 }
 

@@ -25,18 +25,18 @@ export interface Unpacking {
   readonly runner: string
   readonly rights?: ImageRights | undefined
   readonly limits: UnpackLimits
-  /** No layer: names of whiteouts mean nothing. */
+  /** The archive is not a layer, so whiteouts are plain files. */
   readonly plain?: boolean
-  /** Return before it is on the disk: a power cut may then leave half of it. */
+  /** Do not sync to the disk. A power cut may then leave a partial result. */
   readonly volatile?: boolean
   readonly signal?: AbortSignal
-  /** Bytes of the input that were read since the last time. */
+  /** Called with the number of input bytes since the last call. */
   readonly onBytes?: (count: number) => void
 }
 
 export interface Unpacked {
   readonly facts: LayerFacts
-  /** Of the tar archive. */
+  /** The digest of the tar archive. */
   readonly diffId: string
 }
 
@@ -59,7 +59,7 @@ export async function unpackFile(
   const unpacked = await unpackStream(createReadStream(file), folder, { ...options, through })
   const digest = `sha256:${hash.digest('hex')}`
   if (options.digest !== undefined && digest !== options.digest)
-    throw broken(`a layer is ${digest}, and should be ${options.digest}`)
+    throw broken(`the digest of a layer is ${digest}, but should be ${options.digest}`)
   return unpacked
 }
 
@@ -70,7 +70,7 @@ export async function unpackStream(
 ): Promise<Unpacked> {
   const { runner, rights, limits, plain, volatile, signal, through = [] } = options
   await mkdir(folder, { mode: 0o755 }).catch((error) => {
-    throw translate(error, 'The image store cannot be written')
+    throw translate(error, 'Cannot write to the image store')
   })
   const unpack = [
     ...([runner, 'unpack', folder, '--max-entries', String(limits.maxEntries)] as const),
@@ -130,21 +130,21 @@ async function compressionOf(file: string): Promise<Transform | undefined> {
 
 function unreadable(error: unknown): SandboxError {
   const code = errnoOf(error) ?? ''
-  // Of the decompressor: data errors, an end that comes too soon.
-  if (/^(Z_|ZSTD_|ERR_)/.test(code)) return broken(`a layer cannot be decompressed (${code})`)
-  return translate(error, 'The image could not be read')
+  // Errors of the decompressor: invalid or truncated data.
+  if (/^(Z_|ZSTD_|ERR_)/.test(code)) return broken(`cannot decompress a layer (${code})`)
+  return translate(error, 'Cannot read the image')
 }
 
 function refusal(message: string, errno: unknown): SandboxError {
   if (typeof errno !== 'number') return broken(message)
   const error = translate(
     Object.assign(new Error(message), { code: errnoName(errno) }),
-    `A layer could not be unpacked (${message})`,
+    `Cannot unpack a layer (${message})`,
   )
   if (error.code !== 'disk_full') return error
   return new SandboxError('disk_full', error.message, {
     cause: error,
-    hint: 'Free space, or inodes (df -i), on the disk that holds the engine’s root. Nothing of the image was kept.',
+    hint: 'Free space, or inodes (df -i), on the disk of the engine’s root, and try again.',
   })
 }
 
@@ -159,6 +159,10 @@ function parseAnswer(text: string): Record<string, unknown> {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new SandboxError('internal', 'Unpacking ended without an answer; was it killed?', { cause })
+    throw new SandboxError(
+      'internal',
+      'The unpacking process ended without a result; it may have been killed',
+      { cause },
+    )
   }
 }

@@ -1,4 +1,4 @@
-/** Small images for tests: OCI layouts and `docker save` archives, made of tar archives, and a store to put them in. */
+/** Small images for tests, as OCI layouts and `docker save` archives, and a store for them. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ export interface ImageParts {
   readonly layers: readonly Buffer[]
   readonly config?: { Env?: string[]; WorkingDir?: string; User?: string }
   readonly name?: string
-  /** Of layers; without it they are not compressed. */
+  /** The compression of layers. Default: none. */
   readonly compress?: (bytes: Buffer) => Buffer
   /** Changes the documents before they get their digests. */
   readonly change?: (documents: {
@@ -66,7 +66,7 @@ export function writeLayout(folder: string, parts: ImageParts): { path: string; 
   return { path: folder, digest }
 }
 
-/** As `docker save` writes it. */
+/** Files of a `docker save` archive. */
 export function dockerArchive({ layers, config = {}, name = 'saved:1' }: ImageParts): Buffer {
   const document = json({ os: 'linux', config, rootfs: { type: 'layers', diff_ids: layers.map(digestOf) } })
   const manifest = [
@@ -117,7 +117,7 @@ export const reasonToSkip =
     ? undefined
     : 'needs root on Linux: sudo -E npm test'
 
-/** The same for what an account with a range of ids can do too. */
+/** Like `reasonToSkip`, but an account with a range of ids is enough. */
 export const reasonToSkipAnyone =
   process.platform === 'linux' && process.getuid?.() !== 0 && imageRights() ? undefined : reasonToSkip
 

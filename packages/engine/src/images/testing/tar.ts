@@ -1,4 +1,4 @@
-/** Tar archives for tests, byte by byte: honest ones, and such as no honest program writes. */
+/** Writes valid and malicious tar archives for tests. */
 export interface TarEntry {
   readonly name: string
   /** `0` file, `1` hard link, `2` symlink, `3` and `4` devices, `5` folder, `6` pipe. */
@@ -10,7 +10,7 @@ export interface TarEntry {
   readonly gid?: number
   readonly mtime?: number
   readonly device?: readonly [number, number]
-  /** Records of a pax header before it. */
+  /** Records of a pax header before the entry. */
   readonly pax?: Readonly<Record<string, string>>
 }
 

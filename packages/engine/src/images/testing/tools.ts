@@ -1,4 +1,4 @@
-/** Programs that the tests need and `scripts/prepare.ts` fetches; and a registry on this machine's loopback. */
+/** Programs that `scripts/prepare.ts` downloads for the tests, and a registry on this machine's loopback. */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,18 +16,18 @@ export function findTool(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-/** Only the one that was fetched: the machine's own is another. */
+/** Only the downloaded program: the machine's own differs. */
 export function fetchedTool(name: string): string | undefined {
   return [join(fetched, 'usr/bin', name), join(fetched, 'bin', name)].find((path) => existsSync(path))
 }
 
-/** One that needs no library: an image of it alone works. The one that was fetched is; the machine's own may not be. */
+/** A static busybox, which works without libraries. The downloaded program is static. The machine's own may not be. */
 export function staticBusybox(): string | undefined {
   const places = [join(fetched, 'bin/busybox'), findTool('busybox')]
   return places.find((path) => path && existsSync(path) && isStatic(readFileSync(path)))
 }
 
-/** Of a 64-bit program: no header of the kind that names a loader. */
+/** Whether a 64-bit ELF program has no PT_INTERP header. */
 function isStatic(elf: Buffer): boolean {
   const [offset, size, count] = [
     Number(elf.readBigUInt64LE(0x20)),
@@ -42,11 +42,11 @@ function isStatic(elf: Buffer): boolean {
 export interface Registry extends AsyncDisposable {
   /** `127.0.0.1:port` */
   readonly host: string
-  /** Where it keeps what was pushed. */
+  /** The storage folder of the registry. */
   readonly data: string
 }
 
-/** Debian's docker-registry, on a port of its own. With `htpasswd`, for those who are in it only. */
+/** Debian's docker-registry on a free port. With `htpasswd`, it requires authentication. */
 export async function startRegistry(program: string, options: { htpasswd?: string } = {}): Promise<Registry> {
   const folder = mkdtempSync(join(tmpdir(), 'registry-'))
   const data = join(folder, 'data')

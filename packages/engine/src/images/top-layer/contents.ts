@@ -66,7 +66,7 @@ class Entries {
     this.#add(before.path, before.stats ?? ROOT, before.stats?.mode ?? 0o644, Buffer.from(content))
   }
 
-  /** A folder of an upper layer shows with its own owner and mode: so it gets those of the image's. */
+  /** A folder of an upper layer overrides owner and mode, so it gets those of the image's folder. */
   #parents(path: string): void {
     const parent = dirname(path)
     if (parent === '/') return

@@ -14,14 +14,14 @@ import { broken } from '../import/manifest.ts'
 /** One layer, as it lies on this disk. */
 export interface LayerView {
   readonly folder: string
-  /** Paths in it through which nothing below shows. */
+  /** Opaque folders: paths that hide the layers below. */
   readonly opaque: ReadonlySet<string>
 }
 
 export interface Found {
   /** The real path, without links: `/usr/lib/x` for `/lib/x`. */
   readonly path: string
-  /** Undefined when there is no such thing in the image. */
+  /** Undefined if the path does not exist in the image. */
   readonly stats?: Stats
   /** On this disk. */
   readonly file?: string
@@ -44,7 +44,7 @@ export function lookUp(layers: readonly LayerView[], path: string): Found {
     const found = entry(layers, [...here, name])
     if (found?.stats.isSymbolicLink()) {
       links += 1
-      if (links > 40) throw broken(`${path} leads through links without end`)
+      if (links > 40) throw broken(`${path} has too many levels of symbolic links`)
       const target = readlinkSync(found.file)
       if (target.startsWith('/')) here = []
       todo = [...target.split('/'), ...todo]
@@ -84,7 +84,7 @@ function entry(
     for (const [index, part] of parts.entries()) {
       file = join(file, part)
       stats = stats.isDirectory() ? lstatSync(file, { throwIfNoEntry: false }) : undefined
-      // Something that is not a folder hides all that is below it, and so does a whiteout.
+      // A whiteout, or an entry that is not a folder, hides the layers below.
       if (!stats) break
       if (isWhiteout(stats)) return undefined
       if (!stats.isDirectory() && index < parts.length - 1) return undefined

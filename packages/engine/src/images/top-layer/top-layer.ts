@@ -30,7 +30,7 @@ export async function topLayerOf(
   asked.child.stdin!.on('error', () => {})
   asked.child.stdin!.end(JSON.stringify(question))
   const { stdout } = await asked.catch((cause) => {
-    throw new SandboxError('internal', 'The image’s layers could not be looked at.', { cause })
+    throw new SandboxError('internal', 'Cannot read the image’s layers.', { cause })
   })
   const answer = JSON.parse(stdout) as TopLayerResponse
   if ('error' in answer)

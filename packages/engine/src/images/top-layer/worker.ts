@@ -1,4 +1,4 @@
-/** The process of `top-process.ts`: a question on standard input, an answer on standard output. */
+/** The process that `top-layer.ts` starts. Reads a request from standard input and writes the answer to standard output. */
 import { readFileSync, writeSync } from 'node:fs'
 import { translate } from '@sandkasten/sdk/internal'
 import { topLayerContents } from './contents.ts'
@@ -17,7 +17,7 @@ function answer(): TopLayerResponse {
       })),
     }
   } catch (error) {
-    const { code, message, hints } = translate(error, 'The image’s layers could not be looked at')
+    const { code, message, hints } = translate(error, 'Cannot read the image’s layers')
     return { error: { code, message, hints } }
   }
 }

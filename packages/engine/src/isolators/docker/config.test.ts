@@ -13,7 +13,7 @@ const input = {
   network: 'bridge',
 } as const
 
-it('closed unless opened: the network, and nothing of the machine', () => {
+it('by default there is no network and nothing of the machine is visible', () => {
   const closed = containerConfig({ ...input, spec: specFor('box', '/boxes/box') }).HostConfig!
   expect(closed).toMatchObject({
     NetworkMode: 'none',
@@ -29,7 +29,7 @@ it('closed unless opened: the network, and nothing of the machine', () => {
   expect(open.HostConfig!.NetworkMode).toBe('bridge')
 })
 
-it('limits are capped at the machine’s own', () => {
+it('limits are capped at the machine’s maximum', () => {
   const spec = specFor('box', '/boxes/box', { limits: { openFiles: 1_000_000 } })
   const { Ulimits } = containerConfig({ ...input, spec, maxOpenFiles: 20_000, maxProcesses: 7 }).HostConfig!
   expect(Ulimits).toEqual([
@@ -39,7 +39,7 @@ it('limits are capped at the machine’s own', () => {
   ])
 })
 
-it('an image’s own program, user, folder and health check do not count', () => {
+it('an image’s own program, user, folder and health check have no effect', () => {
   const spec = specFor('box', '/boxes/box', { image: { reference: 'image:1' } })
   expect(containerConfig({ ...input, spec })).toMatchObject({
     User: '0:0',

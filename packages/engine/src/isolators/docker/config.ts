@@ -5,8 +5,8 @@ import { limitArguments, sharedLimits } from '../oci/limits/kernel-limits.ts'
 import type { Labels } from './daemon/labels.ts'
 
 /**
- * The sandbox as a container. Read it from top to bottom: it is the wall, the same as that of `oci`
- * (`../oci/config.ts`, which also explains the ids inside), as far as the Engine API can express it.
+ * The sandbox as a container. It defines the same isolation as `oci` (`../oci/config.ts`, which also explains the ids
+ * inside), as far as the Engine API can express it.
  *
  * It cannot express an id range for each sandbox. Unless the daemon remaps its users, the runner is the machine's
  * root with three capabilities, and the sandbox's user is the machine's user 1000.
@@ -31,7 +31,7 @@ export interface ContainerInput {
   readonly maxProcesses?: number
 }
 
-/** How the runner's stream is got: its socket in a folder that both sides see, or carried by an exec. */
+/** How the engine reaches the runner: by its socket in a shared folder, or through an exec. */
 export type Reach =
   | { readonly how: 'socket'; readonly runner: string; readonly folder: string; readonly chown: boolean }
   | { readonly how: 'bridge' }
@@ -58,7 +58,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     Image: input.image,
     Labels: { ...input.labels },
     Hostname: spec.hostname,
-    // Whatever the image would start, as whomever and where: PID 1 is ours.
+    // PID 1 is the runner; the image's own program, user and directory have no effect.
     Entrypoint: [
       ...[runner, 'serve', '--socket', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
       ...['--user', `${SANDBOX_USER}:${SANDBOX_USER}`, '--cwd', spec.workdir],
@@ -68,7 +68,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     User: '0:0',
     WorkingDir: '/',
     Env: environment(spec),
-    // Said only to images that may have one: Podman takes it for a timer that it has to look after.
+    // Set only for images that may have a health check, because Podman starts a timer for it.
     ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
     StopSignal: 'SIGKILL',
     StopTimeout: 0,
@@ -88,13 +88,13 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
         ...(input.kind === 'podman' ? [`mask=${masked.join(':')}`] : []),
       ],
       MaskedPaths: masked,
-      // All of it: a process could lower its own `oom_score_adj` and be spared when memory runs out.
+      // All of /proc, so that a process cannot lower its `oom_score_adj` to survive when memory runs out.
       ReadonlyPaths: ['/proc'],
       NetworkMode: spec.network === 'none' ? 'none' : input.network,
       IpcMode: 'private',
       ...({ CgroupnsMode: 'private' } as object),
       UsernsMode: input.userns,
-      // A network namespace of its own: its user may serve on port 80.
+      // The sandbox has its own network namespace, so its user may serve on port 80.
       Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
       Memory: bytes,
       // Memory and swap together: no swap.
@@ -106,7 +106,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
       Ulimits: [
         { Name: 'nofile', Soft: openFiles, Hard: openFiles },
         { Name: 'core', Soft: 0, Hard: 0 },
-        // Podman asks for more than it may where it may not raise limits. The limit that counts is PidsLimit.
+        // Without a value, Podman tries to raise limits and may fail. PidsLimit is the effective limit.
         ...(input.maxProcesses === undefined
           ? []
           : [{ Name: 'nproc', Soft: input.maxProcesses, Hard: input.maxProcesses }]),
@@ -124,7 +124,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
           ? [{ ...readOnly({ source: reach.folder, target: SOCKET_FOLDER }), ReadOnly: false }]
           : []),
       ],
-      // Podman's word for “give it to the container's root”.
+      // Podman's option that makes the container's root the owner.
       ...(reach.how === 'socket' && reach.chown ? { Binds: [`${reach.folder}:${SOCKET_FOLDER}:rw,U`] } : {}),
       LogConfig: { Type: 'none', Config: {} },
       RestartPolicy: { Name: 'no' },
@@ -136,7 +136,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
   }
 }
 
-/** As for `oci`; and all of /sys, which the daemon mounts and `oci` does not. */
+/** The paths of `oci`, and all of /sys, which the daemon mounts and `oci` does not. */
 const MASKED = [
   '/proc/acpi',
   '/proc/asound',
@@ -164,7 +164,7 @@ const ofHost = (image: Image) =>
 
 function environment({ env, image }: IsolatorSpec): string[] {
   const all = {
-    // An image of the daemon's brings its own.
+    // An image of the daemon has its own.
     ...(ofHost(image) ? { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' } : {}),
     LANG: 'C.UTF-8',
     ...env,

@@ -4,26 +4,26 @@ import { refusedCalls } from '../testing/escape-calls.ts'
 import { openDockerCage } from './testing/cage.ts'
 import { dockerMissing, podmanMissing } from './testing/daemons.ts'
 
-describe('out of a container of Docker', () => {
+describe('escapes from a Docker container', () => {
   escapeCorpus(() => openDockerCage('docker'), dockerMissing())
 })
 
-describe('out of a container of Docker that remaps ids', () => {
+describe('escapes from a Docker container with remapped ids', () => {
   escapeCorpus(() => openDockerCage('docker', { remap: true }), dockerMissing())
 })
 
-describe('system calls in a container of Docker', () => {
+describe('system calls in a Docker container', () => {
   refusedCalls(() => openDockerCage('docker'), dockerMissing())
 })
 
-describe('out of a container of Podman', () => {
+describe('escapes from a Podman container', () => {
   escapeCorpus(() => openDockerCage('podman'), podmanMissing())
 })
 
-describe('out of a container of Podman with ids of its own', () => {
+describe('escapes from a Podman container with its own ids', () => {
   escapeCorpus(() => openDockerCage('podman', { remap: true }), podmanMissing())
 })
 
-describe('system calls in a container of Podman', () => {
+describe('system calls in a Podman container', () => {
   refusedCalls(() => openDockerCage('podman'), podmanMissing())
 })

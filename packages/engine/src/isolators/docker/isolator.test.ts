@@ -16,14 +16,14 @@ beforeAll(async () => {
   if (reason === undefined) cage = await openDockerCage('docker')
 }, 600_000)
 afterEach(async () => {
-  // Every test takes away what it made; and one that did not does not fail the next.
+  // Leftovers of a failed test must not fail the next test.
   const left = (await cage?.docker.listContainers({ all: true })) ?? []
   for (const { Id } of left) await cage.docker.getContainer(Id).remove({ force: true })
   expect(left.map(({ Names }) => Names)).toEqual([])
 })
 afterAll(async () => cage?.[Symbol.asyncDispose](), 120_000)
 
-it('calls its user as asked for, with a home of that name', async () => {
+it('gives its user the requested name and a home of that name', async () => {
   const spec = cage.spec({ sandboxId: 'account', account: 'ada', workdir: '/home/ada' })
   const talk = await talkTo(await cage.isolator.start(spec))
   const look = 'whoami; id -gn; pwd; echo "$HOME"; stat -c %U:%G ~; touch ~/mine && ls ~'
@@ -31,8 +31,8 @@ it('calls its user as asked for, with a home of that name', async () => {
   expect(await cage.isolator.remove(spec)).toBe(true)
 })
 
-describe.each(['socket', 'bridge'] as const)('a life, its runner reached by %s', (reach) => {
-  it('starts, is found again, is killed, starts again with its disk, and is removed', async () => {
+describe.each(['socket', 'bridge'] as const)('lifecycle, with the runner reached by %s', (reach) => {
+  it('a sandbox starts, is found again, is killed, starts again with its disk, and is removed', async () => {
     const isolator = cage.another({ bridge: reach === 'bridge' })
     const spec = cage.spec({ env: { GREETING: 'hello' }, sandboxId: `life-${reach}` })
     const first = await isolator.start(spec)
@@ -71,8 +71,8 @@ describe.each(['socket', 'bridge'] as const)('a life, its runner reached by %s',
   })
 })
 
-describe('a sandbox that is held for a moment', () => {
-  it('continues after the release of a hold, or at the next attach if its holder has died; a pause outlives both', async () => {
+describe('a held sandbox', () => {
+  it('continues after the release of a hold, or at the next attach if its holder has died; a pause outlasts both', async () => {
     const box = await cage.start()
     const paused = async () =>
       (await cage.docker.getContainer(`sandkasten-${cage.owner}-${box.spec.sandboxId}`).inspect()).State
@@ -118,14 +118,14 @@ describe('a sandbox that is held for a moment', () => {
 })
 
 describe('an unexpected end', () => {
-  it('is noticed and reported with the daemon’s facts', async () => {
+  it('is detected and reported with the daemon’s exit status', async () => {
     const box = await cage.start()
     process.kill(box.runnerPid, 'SIGKILL')
     expect(await box.sandbox.ended).toMatchObject({ signal: 9, killed: false, unwitnessed: false })
     await cage.remove(box)
   })
 
-  it('memory that runs out is counted by the kernel, for one command and for the whole', async () => {
+  it('the kernel counts out-of-memory kills of one command and of the whole sandbox', async () => {
     const box = await cage.start({ limits: { memoryBytes: 48 * 1024 * 1024 } })
     expect(await box.sandbox.oomKills()).toBe(0)
     const bomb = await box.sh(`exec perl -e 'my @a; push @a, "x" x 1048576 for 1..512'`)
@@ -138,7 +138,7 @@ describe('an unexpected end', () => {
 })
 
 describe('limits', () => {
-  it('hold: processes, memory in /tmp, processor, open files', async () => {
+  it('are enforced for processes, memory in /tmp, processor and open files', async () => {
     const box = await cage.start({ limits: { pids: 24, tmpBytes: 1024 * 1024, openFiles: 1024, cpus: 0.5 } })
     expect((await box.sh('head -c 2000000 /dev/zero > /tmp/x')).err).toContain('No space left')
     expect((await box.sh('ulimit -n; ulimit -c')).out).toBe('1024\n0')
@@ -151,8 +151,8 @@ describe('limits', () => {
   })
 })
 
-describe('containers of others', () => {
-  it('is never touched, whatever it is called: not by its name alone, not of another engine', async () => {
+describe('a container of another owner', () => {
+  it('is never touched, whether it has our name or belongs to another engine', async () => {
     const box = await cage.start({ sandboxId: 'shared-name' })
     const stranger = cage.another({ stateFolder: join(cage.folder, 'another-engine') })
     expect(await stranger.attach(box.spec)).toBeUndefined()
@@ -190,7 +190,7 @@ it('a sweep removes only containers whose folder is gone', async () => {
 })
 
 describe('images', () => {
-  it('one that the daemon does not have is named, with how to get it; nothing is pulled or left', async () => {
+  it('a missing image is an error with the pull command; nothing is pulled or left behind', async () => {
     const spec = cage.spec({ image: { reference: 'no-such-image:1' } })
     await expect(cage.isolator.start(spec)).rejects.toMatchObject({
       code: 'not_found',
@@ -198,7 +198,7 @@ describe('images', () => {
     })
   })
 
-  it('one of the daemon’s gets its working directory, and its own settings do not matter', async () => {
+  it('an image of the daemon gets the working directory, and its own settings have no effect', async () => {
     await importRootfs(cage.docker, 'small:1', [
       'USER 1234',
       'ENTRYPOINT ["/bin/false"]',
@@ -212,8 +212,8 @@ describe('images', () => {
     await cage.isolator.remove(spec)
   })
 
-  it('without a disk in common everything goes over the daemon’s connection, and `host` is refused', async () => {
-    // The daemon has a /run of its own: it does not see ours.
+  it('without a shared disk, the runner is reached over the daemon’s connection and `host` is rejected', async () => {
+    // The daemon has its own /run and does not see ours.
     const runFolder = mkdtempSync('/run/skt-')
     onTestFinished(() => rmSync(runFolder, { recursive: true, force: true }))
     const remote = cage.another({ runFolder })
@@ -232,7 +232,7 @@ describe('images', () => {
   })
 })
 
-it('mounts are read-only, and mounts below them do not show', async () => {
+it('mounts are read-only, and mounts below them are not visible', async () => {
   const source = join(cage.folder, 'given')
   mkdirSync(source)
   writeFileSync(join(source, 'file'), 'given')
@@ -243,7 +243,7 @@ it('mounts are read-only, and mounts below them do not show', async () => {
   await cage.remove(box)
 })
 
-it('a wall that the daemon did not build is noticed: no sandbox then', async () => {
+it('the start fails if the daemon ignores a restriction', async () => {
   const open = cage.another({ seccompProfile: 'unconfined' })
   const spec = cage.spec()
   await expect(open.start(spec)).rejects.toSatisfy(
@@ -251,7 +251,7 @@ it('a wall that the daemon did not build is noticed: no sandbox then', async () 
   )
 })
 
-it('a process that holds a sandbox ends when it has nothing else to do', async () => {
+it('an open sandbox does not keep a process alive', async () => {
   const box = await cage.start()
   const script = `import { DockerIsolator } from ${JSON.stringify(new URL('./isolator.ts', import.meta.url).href)}
     const isolator = new DockerIsolator(${JSON.stringify({

@@ -34,7 +34,7 @@ import { DockerSandbox } from './sandbox.ts'
 export interface DockerIsolatorOptions extends DaemonAddress {
   /** The runner's binary, for the daemon's machine. */
   readonly runner: string
-  /** Kept: the name under which everything that we make is ours, and the image `host`. */
+  /** A persistent folder for the name of this engine, which labels its objects, and for the image `host`. */
   readonly stateFolder: string
   /** For sockets. The path must be short, and need not survive a reboot. */
   readonly runFolder?: string
@@ -49,16 +49,16 @@ export interface DockerIsolatorOptions extends DaemonAddress {
   readonly network?: string
   /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
-  /** What sandboxes with the network `open` may reach. Enforced if the daemon is on this machine and we are root. */
+  /** Networks that sandboxes with the network `open` may reach. Enforced if the daemon is on this machine and we are root. */
   readonly openNetwork?: OpenNetwork
   /**
    * For Podman: `auto:size=65536` gives each sandbox its own ids, from the range of the user `containers` in
    * /etc/subuid.
    */
   readonly userns?: string
-  /** A file on the daemon's machine with our seccomp profile: for a Podman that does not see our disk. */
+  /** A file on the daemon's machine with our seccomp profile. Needed if Podman does not see our disk. */
   readonly seccompProfile?: string
-  /** Another of the runtimes that the daemon knows. */
+  /** A runtime that is configured in the daemon. */
   readonly runtime?: string
   readonly cgroupParent?: string
   readonly readyTimeoutMs?: number
@@ -103,7 +103,7 @@ export class DockerIsolator implements Isolator {
   async start(spec: IsolatorSpec): Promise<IsolatedSandbox> {
     checkSpec(spec)
     refuseLayers(spec)
-    await guarded('The sandbox’s folder could not be made', async () => {
+    await guarded('cannot create the sandbox’s folder', async () => {
       mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
     })
     const facts = await this.daemon.facts()
@@ -125,7 +125,7 @@ export class DockerIsolator implements Isolator {
         await this.remove(spec).catch((cause: Error) => {
           throw new SandboxError(
             'internal',
-            `${(error as Error).message} And what was made could not be removed: ${cause.message}`,
+            `${(error as Error).message} The cleanup failed too: ${cause.message}`,
             { cause: error },
           )
         })
@@ -163,7 +163,7 @@ export class DockerIsolator implements Isolator {
     return found !== undefined
   }
 
-  /** Nothing is kept for the next start. */
+  /** This isolator prepares nothing for the next start. */
   async close(): Promise<void> {}
 
   /** Cleans up after killed processes: containers whose folders below this one are gone, and probes. */
@@ -185,14 +185,14 @@ export class DockerIsolator implements Isolator {
     if (this.userns(await this.daemon.facts()) !== undefined)
       throw new SandboxError(
         'unsupported',
-        'Podman mixes up the owners of files when it copies a disk with ids of its own.',
+        'Podman changes the owners of files when it copies a disk with its own id range',
         {
           sandboxId: place.sandboxId,
-          hint: 'Leave docker.userns out where snapshots and forks are needed.',
+          hint: 'To use snapshots and forks, omit docker.userns.',
         },
       )
     const found = await this.find(place)
-    if (!found) throw new SandboxError('not_found', `There is no container of sandbox ${place.sandboxId}.`)
+    if (!found) throw new SandboxError('not_found', `sandbox ${place.sandboxId} has no container`)
     const sizeBytes = await this.own().images.commit(found.container, place.sandboxId, snapshotId)
     return sizeBytes === undefined ? {} : { sizeBytes }
   }
@@ -210,12 +210,12 @@ export class DockerIsolator implements Isolator {
     const image = await images.resolve(spec.image)
     const shared = await this.isShared(image.name, facts)
     if (!shared && (image.binds.length > 0 || spec.mounts.length > 0))
-      throw new SandboxError('unsupported', 'The daemon does not see this machine’s disk.', {
+      throw new SandboxError('unsupported', 'the daemon does not see this machine’s disk', {
         sandboxId: spec.sandboxId,
-        hint: 'Name an image of the daemon’s instead of `host`, and leave providerOptions.mounts out.',
+        hint: 'Use an image of the daemon instead of `host`, and omit providerOptions.mounts.',
       })
     const connection = new SocketConnection(spec, this.options.runFolder)
-    // The folder is looked for when the container is made.
+    // The daemon checks that the folder exists when it creates the container.
     const mounted = shared && !this.options.bridge
     if (mounted) connection.prepare(facts.rootId ?? 0)
     const reach: Reach = mounted
@@ -250,7 +250,7 @@ export class DockerIsolator implements Isolator {
     let container: Container | undefined
     try {
       container = await this.daemon.call(
-        'Making the container',
+        'Creating the container',
         (docker) => docker.createContainer({ name: this.containerName(spec), ...config }),
         { sandboxId: spec.sandboxId, image: image.name },
       )
@@ -259,7 +259,7 @@ export class DockerIsolator implements Isolator {
       if (account !== undefined)
         await this.daemon.call('Naming the account', () => nameAccount(made, account))
       if (!image.prepared || account !== undefined)
-        await this.daemon.call('Making the working directory', () =>
+        await this.daemon.call('Creating the working directory', () =>
           makeWorkdir(made, spec.workdir, SANDBOX_USER),
         )
     } catch (error) {
@@ -286,30 +286,26 @@ export class DockerIsolator implements Isolator {
     await this.untilReady(sandbox, connection)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
-      throw new SandboxError(
-        'unsupported',
-        `the daemon did not build the wall that was asked for: ${weakness}`,
-        {
-          sandboxId,
-          hint: 'Look whether the daemon was configured to ignore seccomp profiles or no-new-privileges.',
-        },
-      )
+      throw new SandboxError('unsupported', `the daemon ignored a restriction: ${weakness}`, {
+        sandboxId,
+        hint: 'Check whether the daemon is configured to ignore seccomp profiles or no-new-privileges.',
+      })
     return sandbox
   }
 
-  /** Ready, or ended, or too late. */
+  /** Waits until the runner is ready. Fails if the container ends or the timeout expires. */
   private async untilReady(sandbox: DockerSandbox, connection: RunnerConnection): Promise<void> {
     const { sandboxId } = sandbox
     const failed = (why: string, cause?: unknown) =>
-      new SandboxError('unavailable', `the sandbox could not be started: ${why}`, { sandboxId, cause })
+      new SandboxError('unavailable', `cannot start the sandbox: ${why}`, { sandboxId, cause })
     const stop = new AbortController()
     const timeout = setTimeout(
-      () => stop.abort(failed('its runner did not answer in time')),
+      () => stop.abort(failed('the runner did not answer in time')),
       this.options.readyTimeoutMs ?? 60_000,
     )
     void sandbox.ended.then(({ errors, exitCode, signal }) =>
       stop.abort(
-        failed(errors || `its runner ended (${signal === undefined ? exitCode : `signal ${signal}`})`),
+        failed(errors || `the runner exited (${signal === undefined ? exitCode : `signal ${signal}`})`),
       ),
     )
     try {
@@ -350,7 +346,7 @@ export class DockerIsolator implements Isolator {
       : new BridgeConnection(container)
   }
 
-  /** The sandbox's container, if it is there and ours. */
+  /** The sandbox's container, if it exists and is ours. */
   private async find(
     place: SandboxPlace,
   ): Promise<{ container: Container; info: ContainerInspectInfo } | undefined> {
@@ -371,7 +367,7 @@ export class DockerIsolator implements Isolator {
   }
 
   private inspect(container: Container): Promise<ContainerInspectInfo> {
-    return this.daemon.call('Looking at the container', () => container.inspect())
+    return this.daemon.call('Inspecting the container', () => container.inspect())
   }
 
   private containerName({ sandboxId }: SandboxPlace): string {
@@ -404,11 +400,11 @@ export class DockerIsolator implements Isolator {
     return !(facts.remapped && facts.rootId === undefined)
   }
 
-  /** Does the daemon see what we see? Found out once, by trying. */
+  /** Whether the daemon sees our disk. Tested once. */
   private isShared(image: string, facts: DaemonFacts): Promise<boolean> {
     if (!this.maySee(facts)) return Promise.resolve(false)
     this.shared ??= this.daemon
-      .call('Looking whether the daemon sees our disk', (docker) =>
+      .call('Checking whether the daemon sees our disk', (docker) =>
         probeShared(docker, image, this.options.runFolder, labelsFor(this.own().owner, 'probe')),
       )
       .catch((error) => {
@@ -419,16 +415,16 @@ export class DockerIsolator implements Isolator {
   }
 }
 
-/** A daemon keeps disks by itself, and makes them of its own images alone. */
+/** The daemon stores disks itself and creates them from its own images only. */
 function refuseLayers({ sandboxId, layers = [], limits, mounts }: IsolatorSpec): void {
   const wanted = [
-    layers.length > 0 && 'disks that stand on layers',
-    limits.diskBytes !== undefined && 'a limit of the disk',
+    layers.length > 0 && 'disks on layers',
+    limits.diskBytes !== undefined && 'a disk limit',
     mounts.some(({ readOnly }) => readOnly === false) && 'writable mounts',
   ].find((each) => each !== false)
   if (wanted)
-    throw new SandboxError('unsupported', `Docker’s sandboxes do not have ${wanted}.`, {
+    throw new SandboxError('unsupported', `the isolator \`docker\` does not support ${wanted}`, {
       sandboxId,
-      hint: 'Use the isolator “oci”; or mount read-only, and copy results out of the sandbox.',
+      hint: 'Use the isolator `oci`, or mount read-only and copy results out of the sandbox.',
     })
 }

@@ -18,8 +18,8 @@ export async function probeDaemon(daemon: Daemon, runner: string): Promise<Probe
   if (missing.length > 0)
     return {
       ok: false,
-      reason: `the daemon offers no ${missing.join(', ')}`,
-      fix: 'Give it the control groups memory, cpu and pids, and a kernel with seccomp.',
+      reason: `the daemon lacks ${missing.join(', ')}`,
+      fix: 'Provide the cgroup controllers memory, cpu and pids, and a kernel with seccomp.',
     }
   try {
     accessSync(runner, constants.R_OK)
@@ -29,7 +29,7 @@ export async function probeDaemon(daemon: Daemon, runner: string): Promise<Probe
   return { ok: true, detail: `${facts.kind} ${facts.version} on ${daemon.where}` }
 }
 
-/** What a sandbox of this daemon lacks compared with `oci`. */
+/** The weaknesses of this daemon's sandboxes compared with `oci`. */
 export function weaknesses(
   facts: DaemonFacts,
   options: { userns?: string; closesNetworks: boolean },
@@ -41,11 +41,11 @@ export function weaknesses(
         ? ['All sandboxes of this daemon have the same ids.']
         : []
       : [
-          'Its root is this machine’s root, without capabilities but three, and its user this machine’s user 1000: the daemon does not remap ids.',
+          'The daemon does not remap ids: its root is this machine’s root with three capabilities, and its user is this machine’s user 1000.',
         ]),
     options.closesNetworks
-      ? 'The network `open` is closed to this machine’s addresses as they are when a sandbox starts, not to those that it gets later.'
-      : 'The network `open` reaches private networks, metadata addresses and the daemon’s machine: its containers’ networks cannot be entered from here.',
-    'Whoever may use the daemon’s socket is root on its machine; this engine may.',
+      ? 'The network `open` blocks the addresses that this machine has when a sandbox starts, not those that it gets later.'
+      : 'The network `open` reaches private networks, metadata addresses and the daemon’s machine: the engine cannot enter its containers’ networks.',
+    'Access to the daemon’s socket gives root on its machine, and this engine has it.',
   ]
 }

@@ -67,7 +67,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   async stats(): Promise<SandboxStats> {
     if (this.groups) return this.groups.stats()
-    const stats = await this.call('Asking for its use', () =>
+    const stats = await this.call('Reading the resource usage', () =>
       this.container.stats({ stream: false, 'one-shot': true } as { stream: false }),
     )
     return statsFrom(stats)
@@ -85,7 +85,7 @@ export class DockerSandbox implements IsolatedSandbox {
 
   /** If its holder was killed, it stays paused until the next `attach`: the daemon does not know the holder. */
   async hold(): Promise<() => void> {
-    const info = await this.call('Looking at it', () => inspect(this.container))
+    const info = await this.call('Inspecting the container', () => inspect(this.container))
     if (info?.State.Paused && (await holdsOf(this)) === 'none') return () => {}
     const note = await noteHold(this)
     const letGo = async () => {
@@ -105,12 +105,12 @@ export class DockerSandbox implements IsolatedSandbox {
     const oomKills = this.groups?.oomKills()
     noteKill(this, { startedAt: this.startedAt, oomKills })
     const killed = this.call('Ending it', () => killContainer(this.container))
-    // Whichever comes first: the daemon's answer or its event. Podman answers a quarter of a second after the end.
+    // Wait for the daemon's answer or its event. Podman answers a quarter of a second after the end.
     await Promise.race([killed.then((info) => this.settle(this.endIn(info))), this.ended])
     return this.ended
   }
 
-  /** Looks whether it is over: when the daemon says that something has happened, and once at the beginning. */
+  /** Checks whether the container has ended, at the beginning and after each event of the daemon. */
   private async look(told: boolean): Promise<void> {
     for (let tries = 0; !this.over && tries < (told ? 5 : 1); tries += 1) {
       // An unreachable daemon sends no events; the watch calls again when it is back.
@@ -150,7 +150,7 @@ export class DockerSandbox implements IsolatedSandbox {
       return await work()
     } catch (cause) {
       if (statusOf(cause) === 404 || statusOf(cause) === 409)
-        throw new SandboxError('not_running', `sandbox ${this.sandboxId} does not run`, {
+        throw new SandboxError('not_running', `sandbox ${this.sandboxId} is not running`, {
           sandboxId: this.sandboxId,
           cause,
         })

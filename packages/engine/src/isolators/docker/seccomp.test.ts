@@ -5,7 +5,7 @@ import { dockerProfile } from './seccomp.ts'
 
 const architectures = ['x86_64', 'aarch64'] as const
 
-/** What libseccomp would decide: entries with the same action are alternatives, the comparisons of one must all hold. */
+/** The decision of libseccomp. Entries with the same action are alternatives. All comparisons of one entry must hold. */
 function decide(architecture: (typeof architectures)[number], name: string, args: readonly bigint[]): string {
   const { syscalls, defaultErrnoRet } = dockerProfile(architecture)
   const matching = syscalls.filter(
@@ -16,7 +16,7 @@ function decide(architecture: (typeof architectures)[number], name: string, args
   const found = new Set(
     matching.map(({ action, errnoRet }) => (action === 'SCMP_ACT_ALLOW' ? 'allow' : `errno ${errnoRet}`)),
   )
-  // Two answers to one call would leave it to libseccomp's order.
+  // With two matching actions, the result would depend on libseccomp's order.
   expect(found.size, `${name} ${args}`).toBeLessThanOrEqual(1)
   return [...found][0] ?? `errno ${defaultErrnoRet}`
 }
@@ -26,7 +26,7 @@ function holds({ arg, mask = 0xffffffff, in: allowed, notIn }: Check, args: read
   return allowed ? allowed.some((one) => one >>> 0 === value) : !notIn!.includes(value)
 }
 
-it.each(architectures)('%s: every call is treated as our own filter treats it', (architecture) => {
+it.each(architectures)('%s: the profile decides every call as our own filter does', (architecture) => {
   const policy = policyFor(architecture)
   for (const name of Object.keys(policy.numbers)) {
     if (policy.rules[name]) continue
@@ -36,7 +36,7 @@ it.each(architectures)('%s: every call is treated as our own filter treats it', 
   expect(decide(architecture, 'a_call_of_the_future', [0n])).toBe('errno 38')
 })
 
-it('arguments: allowed exactly when the rule allows, and an upper half changes nothing', () => {
+it('arguments: allowed exactly when the rule allows them, whatever their upper 32 bits', () => {
   const { rules } = policyFor('x86_64')
   for (const [name, { cases }] of Object.entries(rules)) {
     const values = new Set([0n, 1n, 2n, 3n, 0xffffffffn, 0x80000000n])
@@ -67,7 +67,7 @@ it('arguments: allowed exactly when the rule allows, and an upper half changes n
   }
 }, 120_000)
 
-it('a new namespace and typing into a terminal are refused with the errno that programs expect', () => {
+it('new namespaces and terminal input are refused with the errno that programs expect', () => {
   expect(decide('x86_64', 'clone', [0x10000011n])).toBe('errno 1')
   expect(decide('x86_64', 'unshare', [0x20000n])).toBe('errno 1')
   expect(decide('x86_64', 'ioctl', [0n, 0x5412n])).toBe('errno 1')

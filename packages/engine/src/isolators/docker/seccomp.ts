@@ -36,14 +36,14 @@ interface Comparison {
 
 export function dockerProfile(architecture: Architecture): DockerProfile {
   const { numbers, allow, absent, rules } = policyFor(architecture)
-  // Only what this architecture has: an unknown name is refused by some runtimes.
+  // Only calls of this architecture: some runtimes reject a name that they do not know.
   const known = (names: readonly string[]) => names.filter((name) => numbers[name] !== undefined)
   const mentioned = new Set([...allow, ...absent, ...Object.keys(rules)])
   const refused = Object.keys(numbers).filter((name) => !mentioned.has(name))
   return {
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: ENOSYS,
-    // Calls of any other architecture end the process: that is libseccomp's way.
+    // libseccomp kills the process on a call of any other architecture.
     architectures: [architecture === 'x86_64' ? 'SCMP_ARCH_X86_64' : 'SCMP_ARCH_AARCH64'],
     syscalls: [
       { names: known(allow), action: 'SCMP_ACT_ALLOW' },

@@ -68,9 +68,9 @@ describe('config.json', () => {
     const { linux } = config()
     const types = (namespaces: { type: string }[]) => namespaces.map(({ type }) => type).sort()
     const all = ['cgroup', 'ipc', 'mount', 'network', 'pid', 'user', 'uts']
-    // Without a network the runtime is started in an empty one.
+    // Without a network, the runtime starts in an empty network namespace.
     expect(types(linux.namespaces)).toEqual(all.filter((type) => type !== 'network'))
-    // The shim has made the user namespace, and no other.
+    // The shim creates only the user namespace.
     const joined = (namespaces: object[]) => namespaces.filter((namespace) => 'path' in namespace)
     expect(joined(linux.namespaces)).toEqual([{ type: 'user', path: '/stage/userns' }])
     const open = config({ spec: { ...spec, network: 'open' } }).linux
@@ -95,7 +95,7 @@ describe('config.json', () => {
     expect(process.terminal).toBe(false)
   })
 
-  it('carries the filter, and the paths that are hidden or read-only', () => {
+  it('contains the filter and the hidden and read-only paths', () => {
     const { annotations, linux, mounts } = config()
     expect(Buffer.from(annotations['run.oci.seccomp_bpf_data'], 'base64').length).toBeGreaterThan(800)
     expect(linux.maskedPaths).toEqual(
@@ -126,7 +126,7 @@ describe('config.json', () => {
     ).toContain('size=2000000')
   })
 
-  it('asks for no limit that this machine’s root may not set, nor for less than the runner needs', () => {
+  it('requests no limit above the host’s maximum or below the runner’s needs', () => {
     const limitsOf = (changes?: object) => {
       const { args } = config(changes).process
       return args.filter((_: string, index: number) => args[index - 1] === '--limit')
@@ -136,7 +136,7 @@ describe('config.json', () => {
     expect(config().process.oomScoreAdj).toBeGreaterThan(0)
     const small = { ...spec, limits: { ...spec.limits, openFiles: 100 } }
     expect(limitsOf({ spec: small })).toContain('openFiles=1024')
-    // gVisor's own kernel keeps these.
+    // gVisor's own kernel enforces these.
     const { args, rlimits } = config({ spec: small, runtime: 'runsc' }).process
     expect(args).not.toContain('openFiles=1024')
     expect(rlimits).toContainEqual({ type: 'RLIMIT_NOFILE', soft: 1024, hard: 1024 })
@@ -152,7 +152,7 @@ describe('a task', () => {
     ])
   })
 
-  it('names the limits before anything may run', () => {
+  it('contains the limits of every control group', () => {
     expect(task().groups).toEqual([
       {
         parent: '/cg/memory/sandkasten',
@@ -196,7 +196,7 @@ describe('a task', () => {
     })
   })
 
-  it('connects a network only where one was asked for, and lets it pay for itself', () => {
+  it('connects a network only on request, and adds pasta’s own use to the limits', () => {
     expect(task().network).toBeNull()
     const open = task({ network: 'open' })
     expect(open.network.argv).toEqual(

@@ -8,7 +8,7 @@ import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile
 import type { Architecture } from './seccomp/policy.ts'
 
 /**
- * The sandbox as a standard OCI `config.json`. Read it from top to bottom: it is the wall.
+ * The sandbox as a standard OCI `config.json`. It defines the isolation, so read it from top to bottom.
  *
  * PID 1 is our runner, as uid 0 of the sandbox's own id range, which is no user of the host. It has three
  * capabilities, valid in its user namespace only: SETUID and SETGID to start each command as the sandbox's user
@@ -102,9 +102,8 @@ export function ociConfig(input: ConfigInput): object {
     },
     root: { path: 'rootfs', readonly: false },
     mounts: [
-      // Completely read-only: otherwise a process could lower its `oom_score_adj` and survive when the machine runs
-      // out of memory. crun can mount it so. runc writes to it first, so it is in `readonlyPaths` there. gVisor's
-      // belongs to its own kernel.
+      // Read-only, so that a process cannot lower its `oom_score_adj` to survive when the machine runs out of memory.
+      // runc writes to /proc first, so it uses `readonlyPaths`. On gVisor, /proc belongs to gVisor's own kernel.
       mount('/proc', 'proc', 'proc', [
         'nosuid',
         'nodev',
@@ -135,7 +134,7 @@ export function ociConfig(input: ConfigInput): object {
         `size=${Math.floor(spec.limits.tmpBytes)}`,
       ]),
       mount('/run', 'tmpfs', 'tmpfs', ['nosuid', 'nodev', 'mode=755', 'size=8m']),
-      // gVisor would put one of its own there.
+      // Without this entry, gVisor mounts its own.
       ...(input.runtime === 'runsc' ? [mount('/sys', 'tmpfs', 'tmpfs', ['ro', 'mode=755', 'size=4k'])] : []),
       ...input.binds.map(({ name, target, readOnly, exec }) =>
         mount(target, 'bind', `${stage}/${name}`, [
@@ -153,7 +152,7 @@ export function ociConfig(input: ConfigInput): object {
     linux: {
       namespaces: [
         ...['mount', 'pid', 'ipc', 'uts', 'cgroup'].map((type) => ({ type })),
-        // The shim makes it, with its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one. runc
+        // The shim creates it, with its own owner and limits (`runner/src/shim/idmap.rs`). gVisor cannot join one. runc
         // with an open network cannot either, because the network then belongs to another user namespace.
         { type: 'user', ...(joinsUsers(input.runtime, open) ? { path: `${stage}/userns` } : {}) },
         // The shim has made a network that is connected and filtered (`runner/src/shim/open_network.rs`). Without a
@@ -201,14 +200,14 @@ function covered({ path, isFolder }: HiddenPath, stage: string) {
 const joinsUsers = (runtime: RuntimeKind, open: boolean) =>
   runtime === 'crun' || (runtime === 'runc' && !open)
 
-/** crun has got it ready-made. */
+/** crun gets a precompiled filter instead. */
 function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: OciSeccomp } {
   if (runtime === 'crun') return {}
   if (runtime === 'runsc') return { seccomp: smallSeccomp(architecture) }
   return { seccomp: ociSeccomp(architecture, { setuid: !writesToHost(spec) }) }
 }
 
-/** The user of commands. Where the sandbox has only one user, it is that one. */
+/** The user of commands. If the sandbox has only one user, the runner shares it. */
 export function userOf({ image }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
   return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
 }

@@ -6,7 +6,7 @@ import { openCage } from './testing/cage.ts'
 
 const reason = await reasonToSkip('root', 'runc')
 
-describe('out of a sandbox on runc', () => {
+describe('escapes from a sandbox on runc', () => {
   escapeCorpus(() => openCage('runc'), reason)
 })
 

@@ -7,10 +7,10 @@ import { testedRuntime } from './testing/runtimes.ts'
 
 const reason = await reasonToSkip('root', testedRuntime('runsc'))
 
-describe('out of a sandbox in a gVisor', () => {
+describe('escapes from a sandbox on gVisor', () => {
   escapeCorpus(() => openCage('runsc'), reason)
 })
 
-describe('system calls in a gVisor', () => {
+describe('system calls on gVisor', () => {
   refusedCalls(() => openCage('runsc'), reason)
 })

@@ -10,7 +10,7 @@ const reason = await reasonToSkip('anyone')
 escapeCorpus(openCage, reason)
 
 describe('the runner’s socket', () => {
-  it('is of no network of the host, and root’s alone', async (ctx) => {
+  it('is in no network namespace of the host and is accessible to root only', async (ctx) => {
     ctx.skip(reason !== undefined, reason)
     await using cage = await openCage()
     const { sh, socket } = await cage.start()
@@ -20,13 +20,13 @@ describe('the runner’s socket', () => {
   })
 })
 
-describe('a flood', () => {
-  it('of errors from a runner does not grow its shim', async (ctx) => {
+describe('a flood of errors', () => {
+  it('from a runner does not grow the memory of its shim', async (ctx) => {
     ctx.skip(reason !== undefined, reason)
     await using bench = await createBench()
     const victim = await bench.start()
     const before = rss(victim.pids.shim)
-    // Root may write to what it inherited from PID 1, if anyone may.
+    // If any user can write to the streams inherited from PID 1, root can.
     await victim.sh('head -c 10000000 /dev/zero > /proc/1/fd/2', { user: bench.users.at(-1)! })
     expect(rss(victim.pids.shim) - before).toBeLessThan(1024)
     await victim.sandbox.kill()

@@ -26,9 +26,9 @@ afterEach(async () => {
 interface Pair {
   ours: FrugalSocket
   theirs: Socket
-  /** Sends one byte, and says what came and how to give it back. */
+  /** Sends one byte. Returns the received bytes and a function that releases them. */
   send(byte: number): Promise<{ bytes: Uint8Array; release: (() => void) | undefined }>
-  /** The same, without keeping it. */
+  /** Sends one byte and does not keep the received bytes. */
   pass(byte: number): Promise<void>
 }
 
@@ -77,8 +77,8 @@ async function spare(): Promise<number> {
   return releases.length
 }
 
-describe('lent memory', () => {
-  it('keeps its content until it is given back, despite other reads', async () => {
+describe('kept bytes', () => {
+  it('stay unchanged until they are released, despite other reads', async () => {
     const [one, other] = [await pair(), await pair()]
     for (const { ours } of [one, other]) ours.lend(true)
     for (const { pass } of [one, other]) await pass(0)
@@ -88,7 +88,7 @@ describe('lent memory', () => {
       if (release) kept.push({ bytes, byte, release })
     }
     expect(kept.length).toBe(most)
-    // More arrives than can be kept: it is in memory that is used again at once.
+    // All blocks are in use, so these bytes are in the shared buffer, which the next read overwrites.
     const { bytes, release } = await one.send(100)
     expect([bytes[0], release]).toEqual([100, undefined])
     await other.pass(101)
@@ -100,7 +100,7 @@ describe('lent memory', () => {
     again.release!()
   })
 
-  it('is only lent on request', async () => {
+  it('are available only on request', async () => {
     const one = await pair()
     expect((await one.send(1)).release).toBeUndefined()
     one.ours.lend(true)
@@ -110,7 +110,7 @@ describe('lent memory', () => {
     expect((await one.send(4)).release).toBeUndefined()
   })
 
-  it('comes back when its socket ends, and when it is given back after that', async () => {
+  it('are released when the socket ends, and may be released again after that', async () => {
     const before = await spare()
     for (let round = 0; round < most * 3; round += 1) {
       const one = await pair()

@@ -12,9 +12,9 @@ const common = Buffer.allocUnsafeSlow(readBytes)
 /** A buffer that one socket reads into and whose bytes the consumer may keep. */
 interface Block {
   readonly memory: Buffer
-  /** How many keep a part of it. */
+  /** How many consumers keep a part of it. */
   kept: number
-  /** A socket reads into it. */
+  /** Whether a socket currently reads into it. */
   read: boolean
 }
 
@@ -50,8 +50,8 @@ export class FrugalSocket extends Socket {
   }
 
   /**
-   * Call it within a `data` event: its bytes stay valid until the returned function is called, once. Undefined if
-   * they cannot.
+   * Call this within a `data` event. The bytes of the event stay valid until you call the returned function, once.
+   * Returns undefined if no block is free; copy the bytes then.
    */
   keep(): (() => void) | undefined {
     const block = this.#block

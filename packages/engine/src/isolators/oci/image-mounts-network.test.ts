@@ -12,8 +12,6 @@ import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Bench, createBench, reasonToSkip } from './testing/bench.ts'
 
-/** What a sandbox has of the world outside it: an image, mounts, a network. */
-
 const reason = await reasonToSkip()
 
 let bench: Bench
@@ -35,7 +33,7 @@ describe('images and mounts', () => {
       mkdirSync(join(rootfs, folder), { recursive: true })
     copyFileSync(bench.options.runner, join(rootfs, 'bin/tool'))
     chmodSync(join(rootfs, 'bin/tool'), 0o755)
-    // A hostile image: were this followed on the host, its target would be changed.
+    // A hostile image: following this link on the host would change its target.
     symlinkSync(join(bench.folder, 'outside'), join(rootfs, 'workspace'))
     mkdirSync(join(bench.folder, 'outside'))
     const box = await bench.start({ image: { rootfs } })
@@ -47,7 +45,7 @@ describe('images and mounts', () => {
     expect(existsSync(join(rootfs, 'workspace/new'))).toBe(false)
   })
 
-  it('extra mounts are there and read-only, for the sandbox’s root too', async () => {
+  it('extra mounts exist and are read-only, also for the sandbox’s root', async () => {
     const source = join(bench.folder, 'shared')
     mkdirSync(source)
     writeFileSync(join(source, 'file'), 'content', { mode: 0o644 })
@@ -66,7 +64,7 @@ describe('images and mounts', () => {
     expect(readFileSync(join(source, 'file'), 'utf8')).toBe('content')
   })
 
-  it('a spec that cannot be meant is refused before anything is made', async () => {
+  it('an invalid spec is rejected before anything is created', async () => {
     for (const changes of [
       { sandboxId: '../up' },
       { workdir: 'relative' },
@@ -91,7 +89,7 @@ describe('images and mounts', () => {
 
 describe('paths of the host', () => {
   it.each(['host', 'limited', 'rootfs'])(
-    'do not show in what a sandbox reads of its mounts: %s',
+    'are not visible in the sandbox’s mount tables: %s',
     async (kind) => {
       const rootfs = join(bench.folder, 'paths')
       if (kind === 'rootfs') {
@@ -106,7 +104,7 @@ describe('paths of the host', () => {
       const { out } = await box.sh(`cat ${files.join(' ')} /proc/1/mountinfo 2>/dev/null; true`)
       expect(out).toContain('/run/sandkasten-runner')
       const places = [bench.folder, bench.options.runFolder!, bench.options.runner, process.cwd()]
-      // Names that are part of every machine say nothing of this one.
+      // Names that exist on every machine reveal nothing about this one.
       const names = new Set(places.flatMap((place) => place.split('/')).filter(Boolean))
       for (const common of ['tmp', 'run', 'var', 'home', 'runner', 'work']) names.delete(common)
       expect([...names].filter((name) => new RegExp(`[/:=]${name}([/:, ]|$)`, 'm').test(out))).toEqual([])
@@ -115,7 +113,7 @@ describe('paths of the host', () => {
 })
 
 describe('network open', () => {
-  it('its switches are read-only, for root too', async () => {
+  it('its sysctl settings are read-only, also for root', async () => {
     const box = await bench.start({ network: 'open' })
     const { out, err } = await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl; id -u', { user: '0' })
     expect(err).toContain('Read-only')

@@ -9,7 +9,7 @@ import { type Bench, createBench, open, readOr, reasonToSkip } from './testing/b
 
 const reason = await reasonToSkip()
 
-/** Waits for something that needs no more than a moment, on a machine that may be busy. */
+/** Polls a condition that holds soon. The timeout allows for a busy machine. */
 const soon = <T>(check: () => T) => vi.waitFor(check, 20_000)
 let bench: Bench
 
@@ -23,8 +23,8 @@ afterEach(async () => {
 })
 afterAll(() => bench?.[Symbol.asyncDispose]())
 
-describe('a life', () => {
-  it('starts, runs a command as the sandbox’s user, is killed, and leaves nothing but its disk', async () => {
+describe('lifecycle', () => {
+  it('a sandbox starts, runs a command as its user, is killed, and leaves only its disk', async () => {
     const box = await bench.start({ env: { GREETING: 'hello' } })
     expect(await box.sh('id -u; pwd; echo "$GREETING $HOME"; touch kept; echo $$')).toMatchObject({
       out: expect.stringMatching(/^1000\n\/workspace\nhello \/home\/sandbox\n\d+$/),
@@ -46,7 +46,7 @@ describe('a life', () => {
     expect(await bench.isolator.remove(box.spec)).toBe(false)
   })
 
-  it('is found by another process, which sees the same end', async () => {
+  it('another process finds the sandbox and gets the same exit report', async () => {
     const box = await bench.start()
     const other = await bench.another().attach(box.spec)
     expect(other).toBeDefined()
@@ -57,7 +57,7 @@ describe('a life', () => {
     expect(await bench.another().attach(box.spec)).toBeUndefined()
   })
 
-  it('goes on when the process that started it is killed', async () => {
+  it('a sandbox keeps running when the process that started it is killed', async () => {
     const spec = bench.spec()
     const module = new URL('../index.ts', import.meta.url).href
     const script = `
@@ -77,7 +77,7 @@ describe('a life', () => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  it('ends with its runner and reports the runner’s exit status', async () => {
+  it('a sandbox ends with its runner and reports the runner’s exit status', async () => {
     const box = await bench.start()
     process.kill(box.pids.runner, 'SIGTERM')
     expect(await box.sandbox.ended).toMatchObject({ exitCode: 0, killed: false, oom: false })
@@ -86,7 +86,7 @@ describe('a life', () => {
     expect(await second.sandbox.ended).toMatchObject({ signal: 9, killed: false, oom: false })
   })
 
-  it('ends with its shim, however that dies', async () => {
+  it('a sandbox ends with its shim, whichever signal kills the shim', async () => {
     const box = await bench.start()
     await box.sh('for i in 1 2 3; do (setsid sleep 1000 &) ; done')
     process.kill(box.pids.shim, 'SIGKILL')
@@ -95,17 +95,16 @@ describe('a life', () => {
     expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
   })
 
-  it('is cleaned up by the next process when shim and engine died together', async () => {
+  it('the next process cleans up when shim and engine died together', async () => {
     const box = await bench.start()
     process.kill(box.pids.shim, 'SIGKILL')
-    // Not the one that waits, but a stranger.
     expect(await bench.another().attach(box.spec)).toBeUndefined()
     const again = await bench.another().start(box.spec)
     expect((await (await open(box.spec, again)).sh('echo again')).out).toBe('again')
     await again.kill()
   })
 
-  it('leaves no survivor of double forks and new sessions', async () => {
+  it('processes with double forks and new sessions do not survive their sandbox', async () => {
     const box = await bench.start()
     const script =
       'for i in 1 2 3 4 5; do setsid sh -c "setsid sh -c \\"trap : TERM HUP INT; while :; do sleep 1; done\\" & " & done; sleep 0.3; ls /proc | grep -c "^[0-9]"'
@@ -114,7 +113,7 @@ describe('a life', () => {
     expect(bench.leftovers()).toEqual([expect.stringMatching(/^ids /)])
   })
 
-  it('is not started twice', async () => {
+  it('a running sandbox is not started twice', async () => {
     const box = await bench.start()
     await expect(bench.another().start(box.spec)).rejects.toSatisfy((error) =>
       SandboxError.is(error, 'conflict'),
@@ -123,7 +122,7 @@ describe('a life', () => {
   })
 })
 
-describe('a start that fails leaves nothing', () => {
+describe('a failed start leaves nothing behind', () => {
   it.each([
     ['no seccomp filter', 'delete config.annotations', /Seccomp/],
     ['new privileges', 'config.process.noNewPrivileges = false', /NoNewPrivs/],
@@ -135,23 +134,23 @@ describe('a start that fails leaves nothing', () => {
     [
       'the host’s ipc',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "ipc")',
-      /our ipc namespace/,
+      /ipc namespace of the shim/,
     ],
     [
       'the host’s cgroups',
       'config.linux.namespaces = config.linux.namespaces.filter((n) => n.type !== "cgroup")',
-      /our cgroup namespace/,
+      /cgroup namespace of the shim/,
     ],
     [
       'a runner that does not start',
       'config.process.args = ["/usr/bin/false"]',
       /runner ended before it answered/,
     ],
-    ['a program that is not there', 'config.process.args = ["/no/such"]', /runtime failed/],
+    ['a missing program', 'config.process.args = ["/no/such"]', /runtime failed/],
   ])('a runtime that gives %s', async (_, change, message) => {
-    // A runtime that reads config.json its own way, as another version of one might.
+    // This runtime interprets config.json differently, as another version might.
     const spec = bench.spec()
-    // One for each: what waits for a next sandbox may be starting the last one's at this moment.
+    // Each case has its own program, because the prepared shim may still be starting the one of the last case.
     const wrapper = join(bench.folder, `runtime-${spec.sandboxId}`)
     const editor = `const fs = require("node:fs"); const i = process.argv.indexOf("--bundle"); const file = process.argv[i + 1] + "/config.json"; const config = JSON.parse(fs.readFileSync(file, "utf8")); ${change}; fs.writeFileSync(file, JSON.stringify(config))`
     writeFileSync(`${wrapper}.cjs`, editor)
@@ -179,7 +178,7 @@ describe('a start that fails leaves nothing', () => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  it('a failed start keeps the disk of an earlier life', async () => {
+  it('a failed start keeps the disk of an earlier incarnation', async () => {
     const box = await bench.start()
     await box.sh('echo precious > /workspace/file')
     await box.sandbox.kill()
@@ -194,7 +193,7 @@ describe('a start that fails leaves nothing', () => {
 describe('limits', () => {
   it('memory: a process over the limit is killed, and the kernel’s count shows it', async () => {
     const box = await bench.start({ limits: { memoryBytes: 64 * 1024 * 1024 } })
-    // It says how far it got, and stops by itself: without a limit it would end well, not with the machine's memory.
+    // The program reports its progress and stops by itself, so a missing limit does not exhaust the machine's memory.
     const bomb = await box.sh(
       'exec perl -e \'$| = 1; my @a; for (1..512) { push @a, "x" x 1048576; print "$_\\n" }\'',
     )
@@ -205,15 +204,15 @@ describe('limits', () => {
     expect(await box.sandbox.kill()).toMatchObject({ oom: true, oomKills: 1 })
   })
 
-  it('memory: tmpfs counts too, and has a size of its own', async () => {
+  it('memory: tmpfs counts as memory and has its own size limit', async () => {
     const box = await bench.start({ limits: { tmpBytes: 1024 * 1024, shmBytes: 65536 } })
     expect((await box.sh('head -c 2000000 /dev/zero > /tmp/big')).err).toContain('No space left')
     expect((await box.sh('head -c 200000 /dev/zero > /dev/shm/big')).err).toContain('No space left')
   })
 
-  it('processes: a fork bomb stops at the limit, its neighbour goes on, and it dies with its sandbox', async () => {
+  it('processes: a fork bomb stops at the limit, does not affect another sandbox, and dies with its own', async () => {
     const [bomber, neighbour] = await Promise.all([bench.start({ limits: { pids: 40 } }), bench.start()])
-    // Should our limit fail, this one keeps the machine that runs the test alive.
+    // A second limit protects the test machine if ours fails.
     const net = { limits: { processes: 3000 } }
     const running = bomber.sh('bomb() { bomb | bomb & }; bomb; sleep 2; echo end', net).catch(() => {})
     await sleep(500)
@@ -226,7 +225,7 @@ describe('limits', () => {
     expect((await neighbour.sh('echo fine')).out).toBe('fine')
   })
 
-  it('processor: a loop gets its share and no more', async () => {
+  it('processor: a busy loop gets no more than its share', async () => {
     const box = await bench.start({ limits: { cpus: 0.2 } })
     const before = (await box.sandbox.stats()).cpuUsec!
     const started = performance.now()
@@ -236,7 +235,7 @@ describe('limits', () => {
     expect((await box.sandbox.stats()).throttledUsec).toBeGreaterThan(0)
   })
 
-  it('open files: a bomb of descriptors hits its own limit', async () => {
+  it('open files: a process that opens too many files reaches its limit', async () => {
     const box = await bench.start({ limits: { openFiles: 1024 } })
     const script =
       'perl -e \'my @f; while (open(my $f, "<", "/dev/null")) { push @f, $f } print scalar(@f), " $!\\n"\'; ulimit -n; ulimit -c'
@@ -251,11 +250,11 @@ describe('limits', () => {
     const [status, size] = bomb.out.split('\n').map(Number)
     expect(status).not.toBe(0)
     expect(size).toBeLessThan(32 * 1024 * 1024)
-    // The file takes what was written; the host's own disk has lost no more than that.
+    // The sparse file uses only as much of the host's disk as was written.
     const file = join(box.spec.folder, 'disk.ext4')
     expect(statSync(file).blocks * 512).toBeLessThanOrEqual(33 * 1024 * 1024)
     expect((await box.sh('rm bomb; echo more > more; cat more')).out).toBe('more')
-    // Inodes are part of it.
+    // The limit includes inodes.
     const files = 'i=0; while true > "f$i"; do i=$((i+1)); done 2>/dev/null; echo full; rm -f f*'
     expect((await box.sh(files)).out).toBe('full')
     await box.sandbox.kill()
@@ -273,8 +272,8 @@ describe('limits', () => {
   })
 })
 
-describe('the shim that waits for the next sandbox', () => {
-  /** Shims without a sandbox whose groups are below this bench's. */
+describe('the prepared shim', () => {
+  /** Shims of this bench that have no sandbox yet. */
   const spares = () =>
     readdirSync('/proc')
       .filter((pid) => readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare')
@@ -282,7 +281,7 @@ describe('the shim that waits for the next sandbox', () => {
       .filter((pid) => bench.groups().some((name) => name.startsWith(`${pid}-`)))
       .map(Number)
 
-  it('is taken away by close(), and made again by the next start', async () => {
+  it('is removed by close() and prepared again by the next start', async () => {
     await bench.closeAll()
     const isolator = bench.another()
     for (let life = 0; life < 2; life++) {
@@ -305,7 +304,7 @@ describe('the shim that waits for the next sandbox', () => {
     process.kill(first!, 'SIGKILL')
     await soon(() => expect(spares()).toEqual([]))
     expect(bench.groups()).toHaveLength(2)
-    // The next start gets a shim all the same; a new process takes away what the killed one has left.
+    // The next start gets a new shim, and the new process removes the leftovers of the killed one.
     const second = bench.spec()
     await isolator.start(second)
     await bench.another().attach(spec)
@@ -323,7 +322,7 @@ describe('freezing', () => {
       id: 'count',
       argv: ['/bin/sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > /tmp/i; sleep 0.01; done'],
     })
-    // Checked from outside: a frozen process cannot answer.
+    // The test checks from outside, because a frozen process cannot answer.
     const count = () => Number(readOr(`/proc/${box.pids.runner}/root/tmp/i`))
     await soon(() => expect(count()).toBeGreaterThan(1))
     await box.sandbox.freeze()
@@ -336,7 +335,7 @@ describe('freezing', () => {
     expect((await box.sandbox.kill()).killed).toBe(true)
   })
 
-  it('is held for a moment: until it is let go, or its holder has died, and a pause outlives both', async () => {
+  it('a hold lasts until it is released or its holder dies, and a pause outlasts the hold', async () => {
     const box = await bench.start()
     const count = async () => Number((await box.sh('wc -c < /tmp/ticks')).out)
     await box.client.run({
@@ -349,7 +348,7 @@ describe('freezing', () => {
     await soon(() => expect(bench.frozen(box)).toBe(false))
     const before = await count()
     await soon(async () => expect(await count()).toBeGreaterThan(before))
-    // Another process holds it, and is killed.
+    // Another process holds the sandbox and is killed.
     const module = new URL('../index.ts', import.meta.url).href
     const script = `
       import { OciIsolator } from ${JSON.stringify(module)}
@@ -363,7 +362,7 @@ describe('freezing', () => {
     expect(bench.frozen(box)).toBe(true)
     child.kill('SIGKILL')
     await soon(() => expect(bench.frozen(box)).toBe(false))
-    // What was paused stays so.
+    // A paused sandbox stays paused.
     await box.sandbox.freeze()
     const again = await box.sandbox.hold()
     again()

@@ -40,14 +40,14 @@ export interface OciIsolatorOptions {
   readonly runner: string
   /** An OCI runtime: `crun` (the default), `runc`, gVisor’s `runsc`, or a path to one. */
   readonly runtime?: string
-  /** The command line that it understands, if neither its name nor its version tells. */
+  /** The runtime's command line syntax. Required only if neither its name nor its version shows it. */
   readonly runtimeKind?: RuntimeKind
   readonly pasta?: string
   /** How fast each sandbox may read and write. */
   readonly ioLimit?: IoLimit
   /** The parts of this machine that the image `host` hides. */
   readonly hostImage?: HostImageOptions
-  /** What sandboxes with the network `open` may reach. */
+  /** Networks that sandboxes with the network `open` may reach. */
   readonly openNetwork?: OpenNetwork
   /** For sockets. The path must be short, and need not survive a reboot. */
   readonly runFolder?: string
@@ -171,7 +171,7 @@ export class OciIsolator implements Isolator {
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
       return this.sandbox(spec.sandboxId, places, layout, witness)
     } catch (cause) {
-      const error = translate(cause, 'the sandbox could not be started')
+      const error = translate(cause, 'cannot start the sandbox')
       await this.undo(spec, places, isNew).catch((also: Error) => {
         throw new SandboxError(error.code, `${error.message}; and then ${also.message}`, {
           cause,
@@ -186,7 +186,7 @@ export class OciIsolator implements Isolator {
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const places = placesOf(place, this.options.runFolder)
     const { layout } = await this.prepare()
-    // In this order: a shim that is named here but does not listen was killed. In the other order it could be
+    // Read the identity first: a named shim that does not listen was killed. In the other order it could still be
     // starting.
     const last = lastShim(places)
     const witness = await Witness.open(places.witness)
@@ -219,7 +219,7 @@ export class OciIsolator implements Isolator {
     return existed
   }
 
-  /** Ends what is prepared for the next sandbox. Running sandboxes continue, and the next start prepares again. */
+  /** Ends the prepared shim. Running sandboxes continue, and the next start prepares a new shim. */
   async close(): Promise<void> {
     await Promise.all([this.launcher.close(), this.remover.close()])
   }
@@ -227,7 +227,7 @@ export class OciIsolator implements Isolator {
   async sweep(below: string): Promise<void> {
     this.privileges.sweepIds((folder) => folder.startsWith(`${below}/`) && !existsSync(dirname(folder)))
     const { imagesFolder } = this.options
-    // Another root may keep its own images in this folder.
+    // Another engine that runs as root may keep its own images in this folder.
     if (dirname(below) !== dirname(imagesFolder)) return
     collectHostImages(imagesFolder)
     collectDiskTemplates(imagesFolder)
@@ -252,8 +252,8 @@ export class OciIsolator implements Isolator {
   }
 
   /**
-   * Undoes a failed start; its shim has already removed what it made. If the sandbox runs, another process has
-   * started it, and nothing here is ours.
+   * Undoes a failed start; its shim has already cleaned up. If the sandbox runs, another process has started it, so
+   * nothing is removed.
    */
   private async undo(place: SandboxPlace, places: Places, isNew: boolean): Promise<void> {
     if (await this.attach(place)) return
@@ -262,7 +262,6 @@ export class OciIsolator implements Isolator {
     if (isNew) await this.remove(place)
   }
 
-  /** The path of its writable disk. */
   private diskOf({ limits }: IsolatorSpec, { upper, limitedDisk }: Places): string {
     return limits.diskBytes === undefined ? upper : limitedDisk
   }
@@ -272,7 +271,7 @@ export class OciIsolator implements Isolator {
       if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
       const stored = storedImage(spec.image)
       if (stored) return { layers: stored.layers, binds: [], hidden: [] }
-      throw new SandboxError('unsupported', 'crun knows no images by name, and no snapshots.')
+      throw new SandboxError('unsupported', 'the isolator `oci` has no images by name and no snapshots')
     }
     // A check for changes of the machine takes a hundred system calls, so it runs at most once a second, unless the
     // image is gone.
@@ -287,7 +286,7 @@ export class OciIsolator implements Isolator {
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
     const groups = new SandboxGroups(layout, this.options.cgroupParent, witness.shim.group)
-    // A file system in a file is mounted for the shim alone; the host's root may look over its shoulder.
+    // The file system of a limited disk is mounted only in the shim's mount namespace. Root reaches it through /proc.
     const { stage } = this.privileges.folders
     const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
     const upper = existsSync(places.limitedDisk) ? limited : places.upper
@@ -321,13 +320,13 @@ export class OciIsolator implements Isolator {
     const { stage } = this.privileges.folders
     const { imagesFolder, ioLimit } = this.options
     const layout = withIoLimit(this.privileges.layout(), imagesFolder, ioLimit)
-    // Looked up once: a runtime is replaced only together with everything that waits on it.
+    // Looked up once, because the prepared shim depends on this runtime.
     const runtime = await findRuntime(this.options.runtime, this.options.runtimeKind, this.privileges.kind)
     try {
       this.privileges.prepareGroups(layout, this.options.cgroupParent)
       await sweepGroups(layout, this.options.cgroupParent)
     } catch (cause) {
-      throw new SandboxError('unavailable', `control groups cannot be made: ${(cause as Error).message}`, {
+      throw new SandboxError('unavailable', `cannot create control groups: ${(cause as Error).message}`, {
         cause,
         hint: 'Run on the host, or where the memory, pids and cpu controllers are delegated to this process.',
       })
@@ -337,7 +336,7 @@ export class OciIsolator implements Isolator {
   }
 }
 
-/** It had one; an empty one in its place would look as if all had been deleted. */
+/** The sandbox had a disk. A new empty disk would look as if all files had been deleted. */
 function lostDisk(disk: string): SandboxError {
   return new SandboxError('internal', 'The disk of the sandbox is gone.', {
     details: { disk },
@@ -346,11 +345,11 @@ function lostDisk(disk: string): SandboxError {
 }
 
 function noRunFolder(cause: unknown, { run }: Places): SandboxError {
-  const { code, message, details } = translate(cause, `The folder ${run} could not be made`)
+  const { code, message, details } = translate(cause, `cannot create the folder ${run}`)
   return new SandboxError(code, message, {
     cause,
     details,
-    hint: `Let this process write ${dirname(run)}, and see that its file system has room (df -h, df -i); or choose another with oci.runFolder.`,
+    hint: `Make ${dirname(run)} writable and check its free space (df -h, df -i), or choose another folder with oci.runFolder.`,
   })
 }
 

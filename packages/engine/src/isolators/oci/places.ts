@@ -15,7 +15,7 @@ import type { SandboxPlace } from '../isolator.ts'
  *   shim.log                defects of launchers and shims; normally empty
  *   stage/                  empty: each shim mounts its own over it, in its own mount namespace
  *   <id>/shim.sock          the shim
- *   <id>/runner.sock        the runner, which was handed it; no sandbox sees this folder
+ *   <id>/runner.sock        the runner inherits this socket; no sandbox sees this folder
  * ```
  */
 export interface Places {
@@ -42,8 +42,7 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
       `sandboxId: '${sandboxId}' is not 1 to 64 letters, digits, '-', '_' or '.'`,
     )
   }
-  if (!folder.startsWith('/'))
-    throw new SandboxError('invalid_argument', 'folder: an absolute path is needed')
+  if (!folder.startsWith('/')) throw new SandboxError('invalid_argument', 'folder: must be an absolute path')
   const run = join(runFolder, sandboxId)
   const [witness, socket] = [join(run, 'shim.sock'), join(run, 'runner.sock')]
   if (Buffer.byteLength(socket) > MAX_SOCKET_PATH) {
@@ -65,7 +64,7 @@ export function placesOf({ sandboxId, folder }: SandboxPlace, runFolder: string)
   }
 }
 
-/** Identifies a run folder: the next incarnation has another one of the same name. Undefined if it does not exist. */
+/** Identifies a run folder, because the next incarnation reuses the name. Undefined if it does not exist. */
 export function lifeOf({ run }: Places): string | undefined {
   const stats = statSync(run, { bigint: true, throwIfNoEntry: false })
   return stats && `${stats.ino} ${stats.birthtimeNs}`

@@ -25,9 +25,9 @@ export async function probe(options: {
     return no(`Linux ${major}.${minor} cannot id-map the layers of an overlay`, 'Boot Linux 5.19 or newer.')
   }
   if (!(readText('/proc/filesystems') ?? '').includes('\toverlay\n'))
-    return no('overlayfs is not there', 'Run: modprobe overlay')
+    return no('overlayfs is not available', 'Run: modprobe overlay')
   if (readText('/proc/sys/user/max_user_namespaces')?.trim() === '0') {
-    return no('user namespaces are switched off', 'Run: sysctl -w user.max_user_namespaces=10000')
+    return no('user namespaces are disabled', 'Run: sysctl -w user.max_user_namespaces=10000')
   }
   const groups = privileges.kind === 'root' ? probeGroups() : undefined
   if (groups) return groups
@@ -58,12 +58,12 @@ function probeGroups(): ProbeResult | undefined {
   if (missing.length > 0)
     return no(`no control group controller for ${missing.join(', ')}`, 'Boot with cgroup_enable=memory.')
   try {
-    // As root this fails only where they are mounted read-only, as in most containers.
+    // As root this fails only if control groups are mounted read-only, as in most containers.
     for (const root of groupRoots(layout)) accessSync(root, constants.W_OK)
     return undefined
   } catch (cause) {
     return no(
-      `control groups cannot be made: ${(cause as Error).message}`,
+      `cannot create control groups: ${(cause as Error).message}`,
       'Run on the host, or in a container with its own writable cgroup.',
     )
   }

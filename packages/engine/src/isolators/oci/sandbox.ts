@@ -8,7 +8,7 @@ import { readEnd, type Witness } from './launch/shim.ts'
 import type { SandboxGroups } from './limits/cgroups.ts'
 import { lifeOf, type Places } from './places.ts'
 
-/** How long a shim may take to end its sandbox before it is taken for stuck. */
+/** How long a shim may take to end its sandbox before it counts as stuck. */
 const KILL_TIMEOUT_MS = 10_000
 
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
@@ -92,9 +92,9 @@ export class OciSandbox implements IsolatedSandbox {
   }
 
   /**
-   * The shim has ended, and with it all processes of its pid namespace. It may have written down what it could not
-   * send. A shim that was killed leaves its groups and its folder. The folder may be removed only if no next
-   * incarnation uses it.
+   * The shim has ended, and with it all processes of its pid namespace. It may have written an exit report that it could
+   * not send. A killed shim leaves its groups and its folder. The folder is removed only if no later incarnation uses
+   * it.
    */
   private async settle(told: SandboxEnd | undefined): Promise<SandboxEnd> {
     if (told) return told

@@ -1,4 +1,4 @@
-/** Real sandboxes of any isolator, for tests that try to get out of them. */
+/** Real sandboxes of any isolator, for tests that try to escape from them. */
 import { readFileSync } from 'node:fs'
 import { RunnerClient, type RunOptions } from '@sandkasten/runner-client'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../isolator.ts'
@@ -8,42 +8,42 @@ export interface Cage extends AsyncDisposable {
   readonly traits: Traits
   /** For the test's own files on the host. */
   readonly folder: string
-  /** The devices that whatever makes sandboxes could give away; the host's own unless said otherwise. */
+  /** The devices that the isolator could pass to a sandbox. Default: the host's. */
   readonly dev?: string
   start(changes?: SpecChanges): Promise<Captive>
-  /** Removes it for good, and says what is left of it. */
+  /** Removes the sandbox and returns its leftovers. */
   remove(captive: Captive): Promise<string[]>
 }
 
-/** The differences between the walls of isolators. Everything else must hold on all of them. */
+/** The accepted differences between isolators. Every other test must pass on all of them. */
 export interface Traits {
   /**
    * `own`: each sandbox has ids of its own. `common`: all sandboxes share ids. `machine`: root inside is root outside,
    * without its capabilities. `account`: the only user is 1000, which is the account that the engine runs as.
    */
   readonly ids: 'own' | 'common' | 'machine' | 'account'
-  /** What is in `/` besides the usual folders. */
+  /** Additional entries of `/`. */
   readonly entries: readonly string[]
-  /** What is in /dev besides the usual. */
+  /** Additional entries of /dev. */
   readonly devices: readonly string[]
-  /** A refused system call fails with the errno of our own table; elsewhere it is enough that it fails. */
+  /** A refused system call fails with the errno of our own table. Otherwise any failure is accepted. */
   readonly exactErrno: boolean
-  /** Whoever calls by x32's numbers is ended, instead of being told that there is no such call. */
+  /** A call with an x32 number kills the process instead of failing with ENOSYS. */
   readonly x32Ends?: boolean
-  /** The runner's socket was made outside and has no name inside, or it has one that only its root may use. */
+  /** The runner's socket has no name inside, or a name that only the sandbox's root may use. */
   readonly socket: 'unnamed' | 'named'
-  /** How things are mounted is a daemon's choice: there, that setuid gives nothing and no device can be made is up to no-new-privileges and capabilities alone. */
+  /** A daemon chooses the mount options, so only no-new-privileges and capabilities block setuid and device nodes. */
   readonly daemonMounts?: boolean
-  /** Another kernel than the host's is below it: what that one says of itself is its own affair. */
+  /** The sandbox has its own kernel, so information about that kernel is not a leak. */
   readonly ownKernel?: boolean
-  /** What one of its sandboxes can take from the others, and from the account that the engine runs as. */
+  /** Resources that one sandbox can exhaust for other sandboxes and for the engine's account. */
   readonly shared?: {
     readonly neighbours: readonly SharedResource[]
     readonly host: readonly SharedResource[]
   }
-  /** Files of /proc can be written to, by their owner. */
+  /** Owners can write to their files in /proc. */
   readonly writableProc?: boolean
-  /** It is always known whether the kernel has killed for lack of memory. */
+  /** Out-of-memory kills are always counted. */
   readonly countsOom: boolean
 }
 
@@ -52,16 +52,16 @@ export type SpecChanges = Partial<Omit<IsolatorSpec, 'limits'>> & { limits?: Par
 export interface Captive extends Talk {
   readonly spec: IsolatorSpec
   readonly sandbox: IsolatedSandbox
-  /** The host's numbers. */
+  /** Pids on the host. */
   readonly runnerPid: number
   readonly outsiders: readonly number[]
   /** The first id of its range. */
   readonly firstId: number
-  /** The host's number of an id inside; where it is not simply counted from the first. */
+  /** Maps an id inside to its id on the host, if the mapping is not a plain offset. */
   hostId?(inside: number): number
   /** The runner's socket, on the host. */
   readonly socket: string
-  /** What the isolator has written down about it, on the host. */
+  /** The isolator's files about the sandbox, on the host. */
   readonly notes: readonly string[]
 }
 

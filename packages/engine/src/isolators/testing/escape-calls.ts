@@ -3,7 +3,7 @@ import { thisArchitecture } from '../oci/probe.ts'
 import { policyFor } from '../oci/seccomp/policy.ts'
 import type { Cage, Captive } from './cage.ts'
 
-/** The filter as the kernel runs it: each call is made, by the sandbox's user and by its root, and refused. */
+/** Makes each refused call as the sandbox's user and as its root, and checks that the kernel refuses it. */
 export function refusedCalls(open: () => Promise<Cage>, reason: string | undefined): void {
   let cage: Cage
   let box: Captive
@@ -16,7 +16,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
   }, 600_000)
   afterAll(async () => cage?.[Symbol.asyncDispose](), 120_000)
 
-  describe('system calls that are refused', () => {
+  describe('refused system calls', () => {
     const [EPERM, EAFNOSUPPORT, ENOSYS] = [1, 97, 38]
     const newUser = 0x10000000
 
@@ -69,7 +69,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('what programs need works: threads, sessions, sockets, terminals, debugging', async () => {
+    it('threads, sessions, sockets, terminals and debuggers work', async () => {
       expect(
         (await box.sh('perl -Mthreads -e "print threads->create(sub { 42 })->join" 2>/dev/null || echo 42'))
           .out,
@@ -82,14 +82,14 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
       ).toContain('/dev/pts/')
     })
 
-    it('not by way of another architecture', async (ctx) => {
+    it('calls of another architecture are refused', async (ctx) => {
       if (thisArchitecture() !== 'x86_64') ctx.skip('x86-64 only')
       // exit(42) by i386's numbers, through `int 0x80` in a 64-bit program.
       const code = Buffer.from('b801000000bb2a000000cd80', 'hex')
       await box.client.files.write('/workspace/foreign', elf64(code), { mode: 0o755 })
       const result = await box.sh('exec /workspace/foreign')
       expect(result.signal ?? `exit ${result.code}`).toMatch(/^SIG(SYS|SEGV|ILL)$/)
-      // getpid by its x32 number: it does not exist, or it ends the process.
+      // getpid by its x32 number fails with ENOSYS or kills the process.
       const x32 = await box.sh(`exec perl -e 'syscall(0x40000000 + 39) == -1 and print $! + 0'`)
       if (cage.traits.exactErrno && !cage.traits.x32Ends) expect(x32.out).toBe('38')
       else expect(x32.out === '38' || x32.signal === 'SIGSYS', JSON.stringify(x32)).toBe(true)
@@ -97,7 +97,7 @@ export function refusedCalls(open: () => Promise<Cage>, reason: string | undefin
   })
 }
 
-/** The smallest program that the kernel runs: one segment, its code right behind the headers. */
+/** A minimal ELF program: one segment, with the code right after the headers. */
 function elf64(code: Buffer): Buffer {
   const header = Buffer.alloc(120)
   header.write('\x7fELF\x02\x01\x01', 'latin1')

@@ -17,15 +17,16 @@ const DEVICES = 'fd full null ptmx pts random shm stderr stdin stdout tty urando
 const FOLDERS = new Set(['pts', 'shm'])
 
 /**
- * Climbing the wall, from inside, in earnest: as the sandbox's user, and as its root where that makes a difference. The programs are sh and perl,
- * which every Debian has. Each hardening step has a test here that fails without it. For every isolator whose sandboxes are of the image `host`.
+ * The escape corpus: attacks from inside, as the sandbox's user and, where it makes a difference, as its root. It runs
+ * on every isolator with the image `host` and uses sh and perl, which every Debian has. Each hardening step has a test
+ * here that fails without it.
  */
 export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefined): void {
   let cage: Cage
   let box: Captive
   let other: Captive
   let users: readonly string[]
-  /** The most that one can be in it. */
+  /** The most privileged user in the sandbox. */
   let root: { user: string }
   /** A file that every user of the host may read. */
   let marker: string
@@ -47,7 +48,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
   }, 120_000)
 
   describe('files of the host', () => {
-    it('are not there: not its secrets, not its homes, not its state, not its world-readable rest', async () => {
+    it('are not visible: secrets, home folders, state and world-readable files', async () => {
       const entries = (await box.sh('ls -A /')).out.split('\n')
       const expected = [...ENTRIES, ...cage.traits.entries]
       expect(entries.filter((name) => !expected.includes(name))).toEqual([])
@@ -61,7 +62,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('cannot be reached by a link, through the file interface either', async () => {
+    it('cannot be reached by a link, nor by a link through the file interface', async () => {
       await box.sh(
         `ln -sf ${marker} /workspace/link; ln -sf /proc/1/root/ /workspace/root; ln -sf /proc/self/root/ /workspace/self`,
       )
@@ -72,7 +73,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('of its programs, only what everyone may read, and nothing may be written', async () => {
+    it('programs of the host are read-only, and only world-readable files can be read', async () => {
       for (const user of users) {
         const tries =
           'touch /usr/x; rm -f /usr/bin/env; mkdir /usr/lib/y; chmod 777 /usr; mv /usr/bin/env /usr/bin/env2'
@@ -82,12 +83,12 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
           err,
         ).toEqual([])
       }
-      // Only root can put one there.
+      // Only root can create this file.
       if (process.getuid?.() !== 0) return
       const secret = `/usr/local/share/secret-${process.pid}`
       writeFileSync(secret, 'only for root', { mode: 0o600 })
       try {
-        // Where it has no ids of its own its root owns the machine's files too: read-only, but to be read.
+        // Without its own ids, the sandbox's root owns the machine's files and can read them.
         for (const user of cage.traits.ids === 'machine' ? ['1000'] : users)
           expect(await box.sh(`cat ${secret}`, { user })).toMatchObject({ out: '', code: 1 })
       } finally {
@@ -95,19 +96,19 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('no device but the harmless ones, and none can be made', async () => {
+    it('only harmless devices exist, and no device can be created', async () => {
       expect((await box.sh('ls /dev')).out.split('\n').sort()).toEqual(
         [...DEVICES, ...cage.traits.devices].sort(),
       )
       const make = 'cd /tmp; mknod disk b 254 0; mknod mem c 1 1'
       for (const user of users) {
         if (!cage.traits.ownKernel) expect((await box.sh(`${make}; ls /tmp`, { user })).out).toBe('')
-        // gVisor lets the file be made, but knows no such device.
+        // gVisor creates the file but has no such device.
         else expect((await box.sh(`${make}; cat disk mem; rm -f disk mem`, { user })).out).toBe('')
       }
     })
 
-    it('not the kernel’s switches', async () => {
+    it('kernel settings cannot be read or changed', async () => {
       for (const user of users) {
         const paths = [
           '/proc/sys/kernel/core_pattern',
@@ -129,20 +130,20 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         ).toBe('0')
         expect((await box.sh('ls -A /sys', { user })).out).toBe('')
       }
-      // Not only unreadable to us today, but covered: whatever a later kernel tells there.
+      // The path must be covered, not only unreadable, because a later kernel may show more there.
       const covered = cage.traits.ownKernel ? [] : ['/proc/keys', '/proc/timer_list']
       for (const path of covered.filter(existsSync)) {
         expect(await box.sh(`test -c ${path}`), path).toMatchObject({ code: 0 })
       }
-      // Its root does not own this network (`oci.test.ts` tries one that it owns), or it is read-only.
+      // The sandbox's root does not own this network (`oci.test.ts` tests an owned one), or the file is read-only.
       expect((await box.sh('echo 7 > /proc/sys/net/ipv4/ip_default_ttl', root)).err).toMatch(
         /Read-only|denied/,
       )
     })
   })
 
-  describe('who one is', () => {
-    it('a command has no capability, cannot get one, has a filter, and is no user of the host if it has ids of its own', async () => {
+  describe('users and privileges', () => {
+    it('a command has a filter and no capabilities, cannot gain any, and with its own ids is no user of the host', async () => {
       const { out } = await box.sh(
         'grep -E "^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp|Uid|Groups):" /proc/self/status; cat /proc/self/uid_map',
       )
@@ -153,7 +154,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
           'CapInh: 0000000000000000',
           'CapPrm: 0000000000000000',
           'CapEff: 0000000000000000',
-          // Its own kernel does not say these; that setuid gives nothing is tried below. And it maps its own ids.
+          // gVisor does not report these and maps its own ids. A test below covers setuid programs.
           ...(cage.traits.ownKernel ? [] : ['CapAmb: 0000000000000000', 'NoNewPrivs: 1']),
           'Seccomp: 2',
           cage.traits.ids === 'account'
@@ -162,13 +163,13 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         ].map((line) => (line.startsWith('Groups') ? expect.stringMatching(/^Groups:.* 1000 /) : line)),
       )
       if (cage.traits.ownKernel) {
-        // No process of the host has this id; the ids of this sandbox are no users of the host.
+        // No process of the host has an id of this sandbox.
         const uids = hostProcesses(box.runnerPid).map(({ uid }) => uid)
         expect(uids.length).toBeGreaterThan(1)
         expect(uids.every((uid) => uid === hostIdOf(box, 0))).toBe(true)
         return
       }
-      // This very test's: others may be running the same one.
+      // Only the process of this test: other tests may run the same program.
       const seconds = `987${process.pid}`
       await box.client.startDetached({ id: 'sleeper', argv: ['/bin/sleep', seconds] })
       const sleeper = (await box.client.list()).find(({ id }) => id === 'sleeper')!
@@ -177,20 +178,20 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         hostProcesses()
           .filter(({ command }) => command.includes(`sleep\x00${seconds}`))
           .map(({ uid }) => uid)
-      // A process has a name a moment after it was started.
+      // A process gets its name shortly after its start.
       await expect.poll(uids, { timeout: 10_000 }).toContain(hostIdOf(box, 1000))
       const least = { own: 65536, common: 65536, machine: 0, account: 1 }[cage.traits.ids]
       expect(uids().every((uid) => uid >= least)).toBe(true)
       await box.client.signal('sleeper', 'KILL')
     })
 
-    it('its root has three capabilities in its own namespace and no more', async (ctx) => {
-      ctx.skip(cage.traits.ids === 'account', 'there is no root in it')
+    it('its root has exactly three capabilities, in its own namespace', async (ctx) => {
+      ctx.skip(cage.traits.ids === 'account', 'the sandbox has no root')
       const { out } = await box.sh('grep -E "^Cap" /proc/self/status', { user: '0' })
       expect(new Set(out.match(/[0-9a-f]{16}/g))).toEqual(new Set(['0000000000000000', '00000000000000e0']))
     })
 
-    it('a setuid program gives nothing', async () => {
+    it('a setuid program gives no privileges', async () => {
       await box.sh(
         'cp /usr/bin/perl /var/tmp/perl; chmod 4755 /var/tmp/perl; cp /usr/bin/perl /tmp/perl; chmod 4755 /tmp/perl',
         root,
@@ -204,12 +205,12 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
     })
   })
 
-  describe('what is mounted', () => {
-    it('nothing honours setuid, and no device file means anything but in /dev', async (ctx) => {
-      ctx.skip(cage.traits.daemonMounts === true, 'a daemon mounts its images in its own way')
+  describe('mounts', () => {
+    it('all are nosuid, and all but /dev are nodev', async (ctx) => {
+      ctx.skip(cage.traits.daemonMounts === true, 'a daemon chooses its own mount options')
       ctx.skip(
         cage.traits.ownKernel === true,
-        'its own kernel does not say so, and only that setuid gives nothing counts',
+        'gVisor does not report mount options; another test covers setuid programs',
       )
       const lines = (await box.sh('cat /proc/self/mountinfo')).out.split('\n')
       expect(lines.length).toBeGreaterThan(8)
@@ -226,15 +227,15 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('nothing dumps core', async () => {
+    it('no process dumps core', async () => {
       expect((await box.sh('ulimit -Hc; ulimit -c 100 && echo raised')).out).toBe('0')
     })
   })
 
   describe('the runner and its socket', () => {
-    it('are out of reach of what runs in the sandbox', async () => {
+    it('are not accessible to programs in the sandbox', async () => {
       const look = 'cat /proc/1/environ; cat /proc/1/maps; ls /proc/1/fd'
-      // gVisor shows these to all users. Their content must be of no use.
+      // gVisor shows these to all users, so they must not contain anything useful.
       if (cage.traits.ownKernel) await uselessView(box)
       const tries = [
         cage.traits.ownKernel ? 'cat /proc/1/mem; ls /proc/1/cwd/; ls /proc/1/task/1/root/' : look,
@@ -245,7 +246,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       ]
       const { out, err } = await box.sh(tries.join('; '))
       expect(out).toBe('')
-      // One of the same user may send a signal to PID 1, which the kernel does not deliver.
+      // A process of the same user may signal PID 1, but the kernel does not deliver the signal.
       const signals = cage.traits.ids === 'account' ? 0 : 1
       const refusals = (cage.traits.socket === 'named' ? 8 : 5) + signals
       expect(err.match(/denied|not permitted|busy/gi)!.length, err).toBeGreaterThanOrEqual(refusals)
@@ -267,7 +268,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
         }
         return
       }
-      // Its root may replace the socket; we are never led to one of the host.
+      // The sandbox's root may replace the socket, but the engine never connects to a socket of the host.
       const victim = await cage.start()
       const path = join(cage.folder, 'host.sock')
       let visitors = 0
@@ -289,7 +290,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       await victim.sandbox.kill()
     })
 
-    it('no device of the host changes hands: a runtime gives its standard streams to the sandbox’s root', async () => {
+    it('no device of the host changes its owner, although runtimes chown their standard streams', async () => {
       const owners = () =>
         ['null', 'zero', 'tty', 'random', 'urandom', 'full']
           .map((name) => join(cage.dev ?? '/dev', name))
@@ -306,7 +307,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       expect(owners()).toEqual(before)
     })
 
-    it('a secret in the environment is in no argument list, and in nothing that we write down', async () => {
+    it('a secret in the environment is in no argument list and in no file of the engine', async () => {
       expect((await box.sh('echo $TOKEN')).out).toBe('a-secret-value')
       for (const { command } of hostProcesses()) expect(command).not.toContain('a-secret-value')
       for (const file of box.notes) expect(readOr(file) ?? '').not.toContain('a-secret-value')
@@ -314,7 +315,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
   })
 
   describe('other processes', () => {
-    it('outside are not to be seen, signalled or traced; those of the runner neither', async () => {
+    it('on the host and of the runner cannot be seen, signalled or traced', async () => {
       const pids = (await box.sh('ls /proc | grep "^[0-9]"')).out.split('\n')
       expect(pids.length).toBeLessThan(10)
       const trace = policyFor(thisArchitecture()).numbers.ptrace!
@@ -328,7 +329,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       }
     })
 
-    it('of another sandbox: another user, other processes, other files, other queues, other sockets', async () => {
+    it('of another sandbox are separate, as are its user, files, queues and sockets', async () => {
       if (cage.traits.ids === 'own')
         expect(Math.abs(box.firstId - other.firstId)).toBeGreaterThanOrEqual(65536)
       await other.sh('echo theirs > /workspace/file; echo theirs > /tmp/file; echo theirs > /dev/shm/file')
@@ -348,13 +349,13 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       const dial = `perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0); print connect(S, pack("Sa*", AF_UNIX, "\\0theirs")) ? "IN" : $! + 0'`
       await expect.poll(async () => (await other.sh(dial)).out, { timeout: 10_000 }).toBe('IN')
       expect((await box.sh(dial)).out).toBe('111')
-      // Each would not own the files of the other.
+      // Neither sandbox would own the files of the other.
       expect((await other.sh('stat -c %u /workspace')).out).toBe('1000')
     })
   })
 
   describe('network none', () => {
-    it('reaches nothing but itself', async () => {
+    it('reaches only its own loopback', async () => {
       expect((await box.sh('sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d " "')).out).toBe('lo')
       const server = createServer((socket) => socket.end('host')).listen(0, '0.0.0.0')
       await once(server, 'listening')
@@ -369,18 +370,18 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
           cage.traits.ownKernel ? /^No route to host$/ : /^Network is unreachable$/,
         )
       server.close()
-      // Nor abstract sockets of the host, which belong to its network namespace.
+      // Abstract sockets of the host belong to its network namespace and are not reachable either.
       expect((await box.sh('wc -l < /proc/net/unix')).out).toMatch(/^\d$/)
     })
 
-    it('and cannot give itself an interface', async () => {
+    it('cannot add an interface', async () => {
       for (const user of users)
         expect((await box.sh('ip link add d0 type dummy && echo MADE', { user })).out).toBe('')
     })
   })
 
   describe('a flood', () => {
-    it('of output neither stalls the sandbox nor grows its runner', async () => {
+    it('of output neither stalls the sandbox nor grows the memory of its runner', async () => {
       const before = rss(box.runnerPid)
       const result = await box.client.run({
         id: 'log',
@@ -392,11 +393,11 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
       expect(rss(box.runnerPid) - before).toBeLessThan(4096)
     })
 
-    it('of memory through every door is met by the limit, and the host goes on', async () => {
+    it('of memory, by each kind of allocation, stops at the limit and does not affect the host', async () => {
       const victim = await cage.start({
         limits: { memoryBytes: 48 * 1024 * 1024, tmpBytes: 1024 * 1024 * 1024, shmBytes: 1024 * 1024 * 1024 },
       })
-      // Files in memory belong to no process: killing the writer frees nothing, so in the end the kernel ends the sandbox. It says so.
+      // Killing the writer does not free files in memory, so the kernel ends the whole sandbox and counts that.
       for (const path of ['/tmp/x', '/dev/shm/x'])
         await victim.sh(`exec head -c 200000000 /dev/zero > ${path}`).catch(() => {})
       expect((await other.sh('echo fine')).out).toBe('fine')
@@ -406,7 +407,7 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
     })
   })
 
-  it('a deep tree cannot keep a sandbox from being removed', async () => {
+  it('a sandbox with a deep tree can be removed', async () => {
     const victim = await cage.start()
     mkdirSync(join(cage.folder, 'kept'), { recursive: true })
     writeFileSync(join(cage.folder, 'kept/file'), 'kept')
@@ -417,12 +418,12 @@ export function escapeCorpus(open: () => Promise<Cage>, reason: string | undefin
   })
 }
 
-/** Another kernel than Linux has other words for it. */
+/** gVisor's error messages differ from those of Linux. */
 function refusal({ traits }: Cage, words: string): RegExp {
   return new RegExp(traits.ownKernel ? `${words}|denied|not permitted` : words)
 }
 
-/** Whatever can be seen of PID 1: no variable that not every command has, and no descriptor that can be opened. */
+/** PID 1 shows only variables that every command has, and none of its descriptors can be opened. */
 async function uselessView(box: Captive): Promise<void> {
   const known = (await box.sh('env')).out.split('\n')
   const seen = (await box.sh("tr '\\0' '\\n' < /proc/1/environ")).out.split('\n')
@@ -446,7 +447,7 @@ function hostIdOf({ hostId, firstId }: Captive, inside: number): number {
   return hostId ? hostId(inside) : firstId + inside
 }
 
-/** All of them, or one and its children. */
+/** All processes, or one process and its children. */
 function hostProcesses(parent?: number): { uid: number; command: string }[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const status = pids.map((pid) => [readOr(`/proc/${pid}/status`), readOr(`/proc/${pid}/cmdline`)] as const)

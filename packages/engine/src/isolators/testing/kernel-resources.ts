@@ -5,14 +5,14 @@ import { thisArchitecture } from '../oci/probe.ts'
 import { policyFor } from '../oci/seccomp/policy.ts'
 import type { Cage, Captive } from './cage.ts'
 
-/** Counters of the kernel that a sandbox may use up for others: see `docs/kernel-resources.md`. */
+/** Kernel resources that one sandbox might exhaust for others: see `docs/kernel-resources.md`. */
 export type SharedResource = 'inotify' | 'terminals' | 'queues' | 'timers' | 'signals' | 'pipes'
 
 const numbers = policyFor(thisArchitecture()).numbers
 
 /**
- * Takes as many as it gets, says how many, and keeps them if told so. Everything that it takes goes with its process, but for a queue that could not be
- * unlinked.
+ * Allocates as many objects as it gets, prints their number, and optionally keeps them. The kernel frees them when the
+ * process ends, except a queue that could not be unlinked.
  */
 const GRAB = `
 use strict; $| = 1; my ($what, $most, $keep) = @ARGV; my ($n, @kept) = (0);
@@ -34,8 +34,8 @@ sleep 1000 if $keep;
 `
 
 /**
- * One sandbox takes all that it can get of a resource, with as many processes as help. Meanwhile the account that the engine runs as, the host's root
- * where it is root, and a neighbour take some too.
+ * One sandbox allocates as much of a resource as it can, with several processes. Meanwhile the engine's account and
+ * another sandbox must still be able to allocate some.
  */
 export function kernelResources(open: () => Promise<Cage>, reason: string | undefined): void {
   let cage: Cage
@@ -51,12 +51,12 @@ export function kernelResources(open: () => Promise<Cage>, reason: string | unde
   }, 600_000)
   afterAll(async () => cage?.[Symbol.asyncDispose](), 120_000)
 
-  describe('what a sandbox uses up is still there for others', () => {
+  describe('a sandbox cannot exhaust a resource for others', () => {
     const few = { inotify: 16, terminals: 64, queues: 1, timers: 1000, signals: 1000, pipes: 16 }
 
     it.each(Object.entries(few) as [SharedResource, number][])('%s', async (resource, enough) => {
       const users = cage.traits.ids === 'account' ? ['1000'] : ['1000', '0']
-      // A gVisor has all of these in its own memory, of which many thousands take long, and more than the sandbox may have.
+      // gVisor keeps these objects in the sandbox's memory, where many thousands are slow and exceed the limit.
       const most = cage.traits.ownKernel ? 2000 : 20_000
       for (const user of users) {
         const free = async () =>
@@ -69,7 +69,7 @@ export function kernelResources(open: () => Promise<Cage>, reason: string | unde
         const attack = `for i in 1 2 3 4 5 6; do perl -e "$GRAB" ${resource} ${most} keep >> /tmp/${id} & done; wait`
         const argv = ['/bin/sh', '-c', attack]
         await attacker.client.startDetached({ id, argv, env: { GRAB }, user })
-        // All of them have said how much they got: there is no more to be had.
+        // Every process has printed its number, so the resource is exhausted.
         const lines = async () => Number((await attacker.sh(`wc -l < /tmp/${id}`)).out)
         await expect.poll(lines, { timeout: 60_000, interval: 100 }).toBe(6)
         const { shared } = cage.traits
@@ -83,38 +83,44 @@ export function kernelResources(open: () => Promise<Cage>, reason: string | unde
       }
     })
 
-    it('asynchronous I/O: refused as by a kernel without it, so that libraries fall back', async () => {
+    it('asynchronous I/O: fails with ENOSYS, so that libraries fall back', async () => {
       const setup = `perl -e 'my $c = pack("Q", 0); print syscall(${numbers.io_setup}, 128, $c) == -1 ? $! + 0 : "DONE"'`
       expect((await attacker.sh(setup)).out).toBe('38')
     })
 
-    it('buffers of TCP: no more than a part of the sandbox’s own memory', async (ctx) => {
-      ctx.skip(!cage.traits.countsOom, 'nothing counts its memory as a whole')
-      ctx.skip(cage.traits.ownKernel === true, 'its own kernel has them, in the memory of the sandbox')
-      ctx.skip(cage.traits.daemonMounts === true, 'runc ignores a limit of these that a daemon asks for')
+    it('TCP buffers: limited to a part of the sandbox’s memory', async (ctx) => {
+      ctx.skip(!cage.traits.countsOom, 'no control group counts the sandbox’s memory')
+      ctx.skip(cage.traits.ownKernel === true, 'gVisor keeps them in the memory of the sandbox')
+      ctx.skip(cage.traits.daemonMounts === true, 'runc ignores this limit when a daemon sets it')
       const pages = () => Number(/^TCP:.* mem (\d+)/m.exec(readFileSync('/proc/net/sockstat', 'utf8'))![1])
       const before = pages()
       // Writes until nothing more fits, and never reads.
-      const fill = `use IO::Socket::INET; my $l = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1:0') or die $@; my (@all, $n); for (1..200) { my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $l->sockport) or last; push @all, $c, $l->accept; $c->blocking(0); 1 while $n < 2e9 && syswrite($c, 'x' x 65536) } print 'filled'; close STDOUT; sleep 1000`
+      const fill = [
+        `use IO::Socket::INET;`,
+        `my $l = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1:0') or die $@; my (@all, $n);`,
+        `for (1..200) { my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $l->sockport) or last;`,
+        `push @all, $c, $l->accept; $c->blocking(0); 1 while $n < 2e9 && syswrite($c, 'x' x 65536) }`,
+        `print 'filled'; close STDOUT; sleep 1000`,
+      ].join(' ')
       const process = await attacker.client.start({ id: 'tcp', argv: ['/usr/bin/perl', '-e', fill] })
       for await (const event of process) if (event.type === 'output') break
-      // 256 MiB are the sandbox's; other tests of this machine use some, too.
+      // The sandbox may use 256 MiB, and other tests on this machine use some too.
       expect(pages() - before).toBeLessThan((128 * 1024 * 1024) / 4096)
       await attacker.client.signal('tcp', 'KILL', { group: true })
     })
 
-    it('namespaces: none can be made, not even where the filter would let it', async (ctx) => {
+    it('namespaces: none can be created, even if the filter allows the call', async (ctx) => {
       ctx.skip(
         cage.traits.ownKernel === true || cage.traits.daemonMounts === true,
-        'only the filter keeps it',
+        'only the filter prevents it',
       )
       expect((await attacker.sh('cat /proc/sys/user/max_user_namespaces')).out).toBe('0')
     })
   })
 
-  it('no process changes what the kernel thinks of it when memory runs out', async (ctx) => {
-    ctx.skip(cage.traits.ownKernel === true, 'its own kernel has no such killer')
-    ctx.skip(cage.traits.writableProc === true, 'Podman has no word for a read-only /proc')
+  it('no process can change its oom_score_adj', async (ctx) => {
+    ctx.skip(cage.traits.ownKernel === true, 'gVisor has no out-of-memory killer')
+    ctx.skip(cage.traits.writableProc === true, 'Podman has no option for a read-only /proc')
     for (const user of cage.traits.ids === 'account' ? ['1000'] : ['1000', '0']) {
       const { out } = await attacker.sh(
         'cat /proc/self/oom_score_adj; for n in 0 499 501 1000; do echo $n > /proc/self/oom_score_adj; done; cat /proc/self/oom_score_adj /proc/1/oom_score_adj',
@@ -125,7 +131,7 @@ export function kernelResources(open: () => Promise<Cage>, reason: string | unde
   })
 }
 
-/** As the account that the tests run as. */
+/** Runs on the host, as the account that runs the tests. */
 function here(resource: SharedResource, most: number): number {
   return Number(execFileSync('perl', ['-e', GRAB, resource, String(most)], { encoding: 'utf8' }))
 }

@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Cage, Captive } from './cage.ts'
 
-/** Stops every process that is started after this one, as soon as it may: between becoming the sandbox's user and becoming its program. */
+/** Sends SIGSTOP to every later process between its change to the sandbox's user and its exec. */
 const STOPPER = `$| = 1; print "ready\\n"; while (1) { kill 'STOP', $_ for $$ + 1 .. $$ + 500 }`
 
-/** Makes the way to the program long: each folder is tried first. */
+/** A long PATH, so that the lookup of the program takes long. */
 const PATH = [...Array.from({ length: 3000 }, (_, index) => `/nowhere/${index}`), '/usr/bin', '/bin'].join(
   ':',
 )
 
-/** Code in a sandbox that stops what the runner is starting. The runner must go on, and time limits must hold. */
+/** Code in a sandbox stops programs while the runner starts them. The runner must not block, and timeouts must hold. */
 export function stoppedStarts(open: () => Promise<Cage>, reason: string | undefined): void {
   let cage: Cage
   let box: Captive
@@ -33,28 +33,28 @@ export function stoppedStarts(open: () => Promise<Cage>, reason: string | undefi
     }
   }
 
-  describe('a program that is stopped while it starts', () => {
-    it('holds up nothing else, and ends when its time is over', async () => {
+  describe('a program that is stopped during its start', () => {
+    it('blocks nothing else and ends at its timeout', async () => {
       box = await cage.start({ limits: { pids: 512 } })
       await underAttack(async () => {
         for (let tries = 0; tries < 40; tries++) {
           const limits = { timeoutMs: 300, graceMs: 100 }
           const command = box.client.run({ id: `stopped-${tries}`, argv: ['true'], env: { PATH }, ...limits })
           const caught = cage.traits.ownKernel ? true : await isCaught(box.runnerPid)
-          // It answers others meanwhile.
+          // The runner answers other requests meanwhile.
           expect(await Promise.race([box.client.list(), sleep(5000)])).toBeDefined()
           const ended = await Promise.race([command, sleep(10_000)])
           expect(ended).toBeDefined()
           if (caught && ended!.timedOut) return
         }
-        expect.unreachable('no program was stopped while it started')
+        expect.unreachable('no program was stopped during its start')
       })
       expect((await box.sh('echo fine')).out).toBe('fine')
       await box.sandbox.kill()
     })
 
-    it('nor does a pipe in the place of a file that the runner reads', async (ctx) => {
-      ctx.skip(cage.traits.ids === 'account', 'there is no root in it who could put one there')
+    it('a FIFO in place of a file that the runner reads does not block it', async (ctx) => {
+      ctx.skip(cage.traits.ids === 'account', 'the sandbox has no root that could create the FIFO')
       box = await cage.start()
       const swap =
         'rm -f /etc/passwd /etc/group; mkfifo /etc/passwd /etc/group; mkdir -p /sys/fs/cgroup; mkfifo /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.current'
@@ -68,7 +68,7 @@ export function stoppedStarts(open: () => Promise<Cage>, reason: string | undefi
       await box.sandbox.kill()
     })
 
-    it('does not keep a command of a shell waiting for its syntax check', async () => {
+    it('does not block the syntax check of a shell command', async () => {
       box = await cage.start({ limits: { pids: 512 } })
       const shell = await box.client.openShell({ id: 'shell' })
       await shell.exec('true', { id: 'first' })
@@ -87,7 +87,7 @@ export function stoppedStarts(open: () => Promise<Cage>, reason: string | undefi
   })
 }
 
-/** Whether a child of the runner is stopped that still is the runner's own program. */
+/** Whether a child of the runner is stopped before its exec. */
 async function isCaught(runner: number): Promise<boolean> {
   for (let tries = 0; tries < 20; tries++) {
     const children = readOr(`/proc/${runner}/task/${runner}/children`).split(' ').filter(Boolean)

@@ -1,6 +1,6 @@
 import { kitOn } from '../testing/docker-kit.ts'
 
-/** Everything over the daemon's own connection: what could be lost, cut or held up on that way. The rest is the same as on the socket. */
+/** Runs over the daemon's connection the tests that depend on the transport. The rest is the same as on the socket. */
 kitOn('docker', 'docker, its runners bridged', {
   bridge: true,
   only: [

@@ -22,7 +22,7 @@ if (skipped) {
 } else {
   run('oci', 'container')
 }
-// Has nothing to do with whose account it is.
+// Independent of the account.
 if (!process.env.SANDKASTEN_TEST_ACCOUNT) run('process', 'none')
 
 function open(options: EngineProviderOptions): EngineProvider {

@@ -17,7 +17,7 @@ import type { Trees } from '../../layers/trees.ts'
 import { type EngineExtra, extraOf, withExtra } from '../spec.ts'
 import type { Binding, Sandboxes } from './disks.ts'
 
-/** The disk of a sandbox at one moment, as layers. They are held until `done`. */
+/** A consistent copy of a sandbox's disk as layers, which are held until `done`. */
 export interface CapturedDisk {
   readonly record: SandboxRecord
   readonly extra: EngineExtra
@@ -27,8 +27,7 @@ export interface CapturedDisk {
 }
 
 /**
- * Turns the disk of a sandbox into layers that other sandboxes can stand on. Every change happens under the sandbox's
- * lock.
+ * Turns the disk of a sandbox into layers that other sandboxes can use. Every change happens under the sandbox's lock.
  *
  * The writable folder of a stopped sandbox itself becomes the layer, and an empty folder replaces it. That takes two
  * renames, whatever the size:
@@ -112,7 +111,7 @@ export class DiskCapture {
     draft: Draft,
   ): Promise<SandboxRecord> {
     if (!existsSync(upper) || this.#isUnchanged(upper, extraOf(record).layers[0])) return record
-    return guarded('The disk could not be sealed', async () => {
+    return guarded('Cannot turn the disk into a layer', async () => {
       makeEmpty(`${upper}.next`, upper)
       const noted = withExtra(record, { ...extraOf(record), sealing: draft.id })
       await writeRecord(folder, noted, { first: true }).catch((error) => {
@@ -125,7 +124,7 @@ export class DiskCapture {
     })
   }
 
-  /** A sandbox that was frozen before stays frozen. */
+  /** Leaves a sandbox frozen that was frozen before. */
   async #copyRunning(isolated: IsolatedSandbox, draft: Draft): Promise<void> {
     if (isolated.upper === undefined)
       throw new SandboxError('internal', `The isolator does not show the disk of ${isolated.sandboxId}.`)

@@ -13,7 +13,7 @@ export interface Disks {
   /** Absent where this kind of disk has no volumes. */
   readonly volumes?: Volumes
   create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>
-  /** What the isolator needs to start the sandbox. Throws if a layer is missing. */
+  /** Returns the isolator's spec for the start of the sandbox. Throws if a layer is missing. */
   specOf(folder: string, record: SandboxRecord): IsolatorSpec
   /** Runs before a start. Rejects if the disk is incomplete or if another sandbox writes to one of its volumes. */
   claim?(record: SandboxRecord): Promise<void>
@@ -28,14 +28,14 @@ export interface Disks {
   fork(binding: Binding, count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>
   listSnapshots(): Promise<SnapshotInfo[]>
   deleteSnapshot(snapshotId: string): Promise<boolean>
-  /** Removes what killed processes left. Safe while other processes use the same root. */
+  /** Cleans up after killed processes. Safe while other processes use the same root. */
   sweep(): Promise<void>
   /** Resolves when no work runs in the background. */
   idle?(): Promise<void>
   close?(): Promise<void>
 }
 
-/** What disks may ask of the driver that holds them. */
+/** The part of the driver that disks may use. */
 export interface Sandboxes {
   /** The real path, known once the driver has been used. */
   readonly root: string

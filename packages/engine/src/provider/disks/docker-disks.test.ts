@@ -39,7 +39,7 @@ afterAll(async () => {
 
 type Sandbox = SandboxHandle<EngineCapabilities>
 
-it('reports in every info how the sandbox is weaker', async () => {
+it('reports the weaknesses of the sandbox in every info', async () => {
   const provider = new EngineProvider(options)
   const sandbox = await provider.create()
   expect((await sandbox.info()).weaker).toEqual(
@@ -48,7 +48,7 @@ it('reports in every info how the sandbox is weaker', async () => {
   await sandbox.destroy()
 })
 
-it('uses the image `host` for a recipe that the daemon does not have, and its own image as soon as it has one', async () => {
+it('uses the image `host` for a recipe until the daemon has its image', async () => {
   const warnings: string[] = []
   const provider = new EngineProvider({ ...options, onWarning: (message) => warnings.push(message) })
   for (const round of [1, 2]) {
@@ -65,7 +65,7 @@ it('uses the image `host` for a recipe that the daemon does not have, and its ow
   await docker.getImage('sandbox-runtime:base').remove()
 })
 
-it('the image of a snapshot goes when it is deleted and its last sandbox is gone; that of a fork with the last fork', async () => {
+it('removes the image of a deleted snapshot with its last sandbox, and that of a fork with the last fork', async () => {
   const provider = new EngineProvider(options)
   const images = async () =>
     (await docker.listImages({ filters: { label: ['dev.sandkasten.use=snapshot'] } })).length
@@ -83,7 +83,7 @@ it('the image of a snapshot goes when it is deleted and its last sandbox is gone
   expect(await manager.deleteSnapshot(snapshotId)).toBe(true)
   expect(await manager.listSnapshots()).toEqual([])
   await expect(provider.create({ snapshotId })).rejects.toMatchObject({ code: 'not_found' })
-  // Its image is still needed, also for another start.
+  // The sandbox still needs the image, also for another start.
   expect(await images()).toBe(1)
   await copy.stop()
   await copy.start()
@@ -112,7 +112,7 @@ it.each([
   [{ resources: { diskMb: 10 } }, 'unsupported', 'disk'],
   [{ providerOptions: { volumes: [{ name: 'data', target: '/data' }] } }, 'unsupported', 'volumes'],
   [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
-])('refuses %j, and leaves nothing', async (wanted, code, word) => {
+])('rejects %j and leaves nothing behind', async (wanted, code, word) => {
   const provider = new EngineProvider(options)
   await expect(provider.create(wanted)).rejects.toMatchObject({
     code,
@@ -122,14 +122,14 @@ it.each([
   expect(await docker.listContainers({ all: true })).toEqual([])
 })
 
-it('with ids for each sandbox there are no snapshots, and that is said beforehand', () => {
+it('declares no snapshots if each sandbox has its own ids', () => {
   const provider = new EngineProvider({ ...options, docker: { ...options.docker, userns: 'auto' } })
   expect(provider.capabilities).not.toHaveProperty('snapshot')
   expect(provider.createOptions.has('snapshotId')).toBe(false)
   expect(new EngineProvider(options).createOptions.has('snapshotId')).toBe(true)
 })
 
-it('auto takes it where a daemon seems to be and oci cannot work, and says why', () => {
+it('auto chooses docker if a daemon exists and oci cannot work, and reports why', () => {
   const { decision } = new EngineProvider({
     ...options,
     isolator: 'auto',
@@ -147,7 +147,7 @@ it('an unreachable daemon is an error, and running sandboxes are found when it i
   const error = await late.get(sandbox.id).catch((error) => error)
   expect(SandboxError.is(error, 'unavailable') && error.hint).toContain('systemctl start docker')
   daemon = await startDockerd(folder)
-  // It ended with its daemon; its disk did not.
+  // The sandbox ended with its daemon, but its disk is kept.
   await expect.poll(() => sandbox.status(), { timeout: 20_000 }).toBe('stopped')
   const again = await late.get(sandbox.id)
   expect(await again.files.readFile('note', 'utf8')).toBe('kept')

@@ -15,7 +15,7 @@ export interface DockerDisksOptions {
   readonly standIns: StandIns
 }
 
-/** Disks of a Docker daemon: the daemon keeps images, disks and snapshots. There are no layers of ours and no volumes. */
+/** Disks of a Docker daemon. The daemon keeps images, disks and snapshots; there are no layers and no volumes. */
 export class DockerDisks implements Disks {
   readonly #sandboxes: Sandboxes
   readonly #options: DockerDisksOptions
@@ -78,7 +78,7 @@ export class DockerDisks implements Disks {
     return true
   }
 
-  /** Removes the images of hidden snapshots that no sandbox stands on and no living process is about to use. */
+  /** Removes the images of hidden snapshots that no sandbox uses and no living process is about to use. */
   async sweep(): Promise<void> {
     const isolator = await this.#sandboxes.isolator()
     for (const { snapshotId, hidden, by } of this.#snapshots.all()) {
@@ -102,14 +102,14 @@ export class DockerDisks implements Disks {
     if (plan.limits.diskBytes !== undefined)
       throw new SandboxError('unsupported', 'The isolator “docker” does not limit the disk.', {
         hint: {
-          sdk: 'Leave resources.diskMb out, or use the isolator “oci”.',
-          http: 'Leave limits.disk_mb out, or use a daemon with the isolator “oci”.',
-          cli: 'Leave --disk out, or use the isolator “oci”.',
+          sdk: 'Omit resources.diskMb, or use the isolator “oci”.',
+          http: 'Omit limits.disk_mb, or use a daemon with the isolator “oci”.',
+          cli: 'Omit --disk, or use the isolator “oci”.',
         },
       })
     if (plan.volumes.length > 0)
       throw new SandboxError('unsupported', 'The isolator “docker” has no volumes.', {
-        hint: 'Leave providerOptions.volumes out, or use the isolator “oci”.',
+        hint: 'Omit providerOptions.volumes, or use the isolator “oci”.',
       })
     if (snapshotId === undefined) return { ...plan, image: await this.#imageOf(image) }
     if (spec.image !== undefined) throw imageAndSnapshot()
@@ -118,7 +118,7 @@ export class DockerDisks implements Disks {
     return { ...plan, image: { snapshot: snapshotId, of } }
   }
 
-  /** The daemon resolves image names. This machine stands in for a recipe of ours that the daemon does not have. */
+  /** The daemon resolves image names. The image `host` replaces a recipe of ours that the daemon does not have. */
   async #imageOf(image: string): Promise<Image> {
     if (image === 'host') return 'host'
     if (path.isAbsolute(image)) return { rootfs: image }
@@ -160,7 +160,7 @@ export class DockerDisks implements Disks {
       return { snapshotId, of, record }
     } catch (error) {
       if (this.#snapshots.find(snapshotId)) await this.#snapshots.hide(snapshotId)
-      // The next sweep removes what this one cannot.
+      // The next sweep retries.
       await this.sweep().catch(() => {})
       throw error
     }

@@ -16,7 +16,7 @@ export interface SnapshotRecord {
   readonly sizeBytes?: number
   /** The image that the sandbox was created from. */
   readonly of: Image
-  /** Deleted, or made for a fork. The daemon's image is removed with the last sandbox that stands on it. */
+  /** Deleted, or made for a fork. The daemon's image is removed with the last sandbox that uses it. */
   readonly hidden: boolean
   /** The process that makes it or forks from it. The image stays while that process lives. */
   readonly by?: ProcessIdentity
@@ -35,13 +35,13 @@ export class DockerSnapshots {
     await replaceFile(this.#file(record.snapshotId), JSON.stringify(record))
   }
 
-  /** Lists the snapshot from now on: it is complete. */
+  /** Makes a complete snapshot visible in lists. */
   show(snapshotId: string): Promise<void> {
     const { by: _, ...record } = this.get(snapshotId)
     return this.write({ ...record, hidden: false })
   }
 
-  /** Lists the snapshot no longer. Sandboxes that stand on it keep its image. */
+  /** Hides the snapshot from lists. Sandboxes that use it keep its image. */
   async hide(snapshotId: string): Promise<void> {
     const { by: _, ...record } = this.get(snapshotId)
     await this.write({ ...record, hidden: true })
@@ -54,7 +54,7 @@ export class DockerSnapshots {
     throw noSnapshot(snapshotId)
   }
 
-  /** Finds hidden ones too. */
+  /** Also finds hidden snapshots. */
   find(snapshotId: string): SnapshotRecord | undefined {
     return /^[a-z2-7]{1,64}$/.test(snapshotId) ? readJson(this.#file(snapshotId)) : undefined
   }

@@ -15,15 +15,15 @@ import { VolumeClaims } from './volume-claims.ts'
 export interface LayerDisksOptions {
   /** The path of the runner's binary. */
   readonly runner: () => Promise<string>
-  /** How to touch the files of sandboxes where the engine itself has no permission. */
+  /** Runs programs with access to the files of sandboxes, for an engine without that permission. */
   readonly rights?: TreeRights | undefined
   readonly defaults: EngineDefaults
   readonly findImage: FindImage
 }
 
 /**
- * Disks as layers of this machine, with volumes beside them. The record of a sandbox, or of a snapshot, names the layers
- * that it stands on. The stores of layers and volumes do not know these records, so they ask for them.
+ * Disks as layers of this machine, with volumes beside them. The record of a sandbox or snapshot names its layers. The
+ * stores of layers and volumes do not know these records, so this class passes them in.
  */
 export class LayerDisks implements Disks {
   readonly #sandboxes: Sandboxes
@@ -221,7 +221,7 @@ export class LayerDisks implements Disks {
     return ids
   }
 
-  /** Made on first use: only then the root's real path is known. */
+  /** Created on first use, because the root's real path is not known before. */
   get #stores(): Stores {
     if (this.#madeStores) return this.#madeStores
     const [sandboxes, trees] = [this.#sandboxes, this.#trees]
@@ -239,12 +239,12 @@ export class LayerDisks implements Disks {
 }
 
 export function imageAndSnapshot(): SandboxError {
-  return new SandboxError('invalid_argument', '`image` and `snapshotId` are both given.', {
-    hint: 'A snapshot includes the image of its sandbox: leave image out.',
+  return new SandboxError('invalid_argument', '`image` and `snapshotId` cannot be used together.', {
+    hint: 'Omit `image`: a snapshot includes the image of its sandbox.',
   })
 }
 
-/** A snapshot keeps the account that its home folder was made for. */
+/** A snapshot keeps its account, because its home folder belongs to that account. */
 function keptAccount({ account }: EngineExtra, workdir: string): string | undefined {
   return account !== undefined && workdir === homeOf(account) ? account : undefined
 }

@@ -34,7 +34,7 @@ async function sh(sandbox: Sandbox, script: string): Promise<string> {
   return stdout
 }
 
-/** All that can be seen of the working directory from inside: kinds, modes, owners, sizes, times, names per file, blocks, links, content, attributes. */
+/** The working directory as seen from inside: kinds, modes, owners, sizes, times, links, blocks, content, attributes. */
 const look = (sandbox: Sandbox) =>
   sh(
     sandbox,
@@ -46,7 +46,7 @@ const look = (sandbox: Sandbox) =>
     find . -samefile hard | LC_ALL=C sort`,
   )
 
-/** Things that a copy could get wrong. What only the sandbox's root could have made is put there from outside, while it is stopped. */
+/** Files that are hard to copy. The test adds root-only files from outside while the sandbox is stopped. */
 async function fill(sandbox: Sandbox): Promise<void> {
   await sh(
     sandbox,
@@ -67,7 +67,7 @@ async function fill(sandbox: Sandbox): Promise<void> {
   ])
 }
 
-/** A layer later: things deleted and replaced, over the layer that has them. */
+/** Deletes and replaces files of the layer below. */
 const change = (sandbox: Sandbox) =>
   sh(
     sandbox,
@@ -79,7 +79,7 @@ describe('snapshots and forks on oci', () => {
     if (skipped) skip(skipped)
   })
 
-  it('are the same in every respect, of a stopped sandbox and of a running one, whatever ids the copy has', async () => {
+  it('are exact copies of stopped and running sandboxes, whichever ids the copy has', async () => {
     const sandbox = await provider.create()
     const made: Sandbox[] = [sandbox]
     const snapshots: string[] = []
@@ -108,7 +108,7 @@ describe('snapshots and forks on oci', () => {
       const infos = await provider.listSnapshots()
       expect(infos.map(({ name }) => name)).toEqual(['stopped', 'running'])
       for (const { sizeBytes } of infos) expect(sizeBytes).toBeGreaterThan(4096)
-      // The copy goes its own way, down to files that it shares with the others.
+      // Changes of the copy do not affect the others, even in shared files.
       await sh(made[3]!, 'echo mine > a/one; rm -r deleted')
       expect(await look(sandbox)).toBe(second)
     } finally {
@@ -118,7 +118,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 30_000)
 
-  it('a copy of a running sandbox is of one moment, for all forks', async () => {
+  it('all forks of a running sandbox show the same consistent state', async () => {
     const sandbox = await provider.create()
     const forks: Sandbox[] = []
     try {
@@ -142,7 +142,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 30_000)
 
-  it('a stopped sandbox that has not changed is not stacked any deeper', async () => {
+  it('an unchanged stopped sandbox gets no additional layer', async () => {
     const sandbox = await provider.create()
     const forks: Sandbox[] = []
     try {
@@ -163,7 +163,7 @@ describe('snapshots and forks on oci', () => {
     }
   }, 30_000)
 
-  it('a paused sandbox can be copied, and stays paused', async () => {
+  it('a paused sandbox can be copied and stays paused', async () => {
     const sandbox = await provider.create()
     const made: Sandbox[] = [sandbox]
     try {
@@ -179,7 +179,7 @@ describe('snapshots and forks on oci', () => {
     }
   }, 30_000)
 
-  it('a deep stack is merged in the background, and shows the same', async () => {
+  it('a deep stack is merged in the background with the same content', async () => {
     const sandbox = await provider.create()
     const snapshots: string[] = []
     try {
@@ -205,7 +205,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
-  it('forks of forks do not grow deeper and deeper', async () => {
+  it('forks of forks have a bounded number of layers', async () => {
     let newest = await provider.create()
     try {
       for (let turn = 0; turn < 23; turn++) {
@@ -223,7 +223,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
-  it('a disk with a limit is copied, running or stopped, with its owners; the copy has a limit of its own', async () => {
+  it('a disk with a limit is copied, running or stopped, with its owners; the copy has its own limit', async () => {
     const sandbox = await provider.create({ resources: { diskMb: 32 } })
     const made: Sandbox[] = [sandbox]
     const snapshots: string[] = []
@@ -246,7 +246,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 30_000)
 
-  it('a layer that is gone is named, and nothing else is harmed', async () => {
+  it('the error names a missing layer, and other sandboxes are not affected', async () => {
     const sandbox = await provider.create()
     await sh(sandbox, 'echo here > note')
     await sandbox.stop()
@@ -273,7 +273,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   })
 
-  it('a process that dies while it waits for a hold leaves nothing frozen', async () => {
+  it('a process that dies while it waits for a hold leaves no sandbox frozen', async () => {
     const sandbox = await provider.create()
     try {
       for (let turn = 0; turn < 20; turn++)
@@ -289,18 +289,18 @@ describe('snapshots and forks on oci', () => {
     }
   })
 
-  it('an image beside a snapshot is refused', async () => {
+  it('an image together with a snapshot is rejected', async () => {
     const options = { snapshotId: 'a'.repeat(16), image: 'host' }
     await expect(provider.create(options)).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
-  // Where a process may be killed while it seals a stopped disk; each state as it would be found.
+  // The states in which a process can be killed while it seals a stopped disk.
   it.each([
-    ['noted, and nothing moved', 0],
-    ['the disk moved', 1],
-    ['an empty one in its place', 2],
-    ['sealed, and not in the record', 3],
-  ])('killed when %s: the sandbox goes on as it was', async (_, steps) => {
+    ['the record says `sealing`', 0],
+    ['the disk is moved', 1],
+    ['an empty disk is in its place', 2],
+    ['the layer is complete but not in the record', 3],
+  ])('killed when %s: the sandbox is unchanged', async (_, steps) => {
     const sandbox = await provider.create()
     try {
       await sh(sandbox, 'echo kept > note')
@@ -376,7 +376,7 @@ describe('snapshots and forks on oci', () => {
     expect(layersLeft()).toEqual([])
   }, 60_000)
 
-  it('on a full disk a snapshot fails clearly, and nothing is lost or half made', async ({ skip }) => {
+  it('on a full disk a snapshot fails with a clear error and leaves nothing partial', async ({ skip }) => {
     const disk = await smallDisk().catch((error: Error) => skip(`no small disk here: ${error.message}`))
     const small = new EngineProvider({ isolator: 'oci', root: disk.folder })
     try {
@@ -386,7 +386,7 @@ describe('snapshots and forks on oci', () => {
       expect(layersLeft(disk.folder)).toEqual([])
       expect(await small.listSnapshots()).toEqual([])
       expect(await sh(sandbox, 'cat note')).toBe('here\n')
-      // Sealing a stopped one needs no room.
+      // Sealing a stopped sandbox needs no room.
       await sandbox.stop()
       const { snapshotId } = await sandbox.snapshot()
       const copy = await small.create({ snapshotId })
@@ -410,7 +410,7 @@ async function inAnotherProcess(code: string): Promise<string> {
   return (await run(process.execPath, args)).stdout.trim()
 }
 
-/** A file system of its own with 64 MB. */
+/** A separate file system with 64 MB. */
 async function smallDisk(): Promise<{ folder: string; remove(): Promise<void> }> {
   const place = await mkdtemp(path.join(tmpdir(), 'sandkasten-small-'))
   const [image, folder] = [path.join(place, 'image'), path.join(place, 'disk')]

@@ -45,7 +45,7 @@ export class VolumeClaims {
       if (!readOnly) await this.volumes.writers.giveUp(name, record.sandboxId)
   }
 
-  /** While a sandbox starts, its record does not say so yet. Then the process that starts it must be alive. */
+  /** The record of a starting sandbox is not updated yet, so check that the process that starts it is alive. */
   async #isLive({ sandboxId, incarnation, by }: WriterClaim): Promise<boolean> {
     const record = await this.#sandboxes.current(sandboxId).catch((error) => {
       if (!SandboxError.is(error, 'not_found')) throw error

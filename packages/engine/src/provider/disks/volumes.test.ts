@@ -29,7 +29,7 @@ describe('volumes', () => {
     for (const { name } of await provider.volumes.list()) await provider.volumes.remove(name)
   })
 
-  it('outlive sandboxes, and keep their owners whatever ids a sandbox has', async () => {
+  it('outlive sandboxes and keep the owners of files, whichever ids a sandbox has', async () => {
     expect(await provider.volumes.create('data')).toMatchObject({ name: 'data', createdAt: expect.any(Date) })
     const first = await withVolumes({ name: 'data', target: '/data' })
     expect(
@@ -67,7 +67,7 @@ describe('volumes', () => {
     const before = (await provider.list()).length
     await expect(withVolumes({ name: 'shared', target: '/shared' })).rejects.toMatchObject(conflict)
     expect((await provider.list()).length).toBe(before)
-    // A stopped one does not write; started again, it must wait its turn.
+    // A stopped sandbox is no writer. When it starts again, it needs the claim again.
     await writer.stop()
     const next = await withVolumes({ name: 'shared', target: '/shared' })
     await expect(writer.start()).rejects.toMatchObject({ code: 'conflict' })
@@ -76,7 +76,7 @@ describe('volumes', () => {
     expect(await sh(writer, 'cat /shared/note')).toBe('news')
   })
 
-  it('of several that want to write at once, one may', async () => {
+  it('only one of several concurrent writers gets the volume', async () => {
     await provider.volumes.create('wanted')
     const results = await Promise.allSettled(
       [1, 2, 3, 4].map(() => withVolumes({ name: 'wanted', target: '/v' })),
@@ -86,7 +86,7 @@ describe('volumes', () => {
       if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'conflict' })
   })
 
-  it('a writer that was killed does not keep the volume', async () => {
+  it('a killed writer loses its claim on the volume', async () => {
     await provider.volumes.create('taken')
     const writer = await withVolumes({ name: 'taken', target: '/v' })
     const state = path.join(root, 'sandboxes', writer.sandboxId, 'disk/shim.json')
@@ -124,7 +124,7 @@ describe('volumes', () => {
     [{ name: 'lock', target: '/v' }, 'name'],
     [{ name: 'ok', target: 'v' }, 'target'],
     [{ name: 'ok', target: '/proc/v' }, '/proc'],
-  ])('%j is refused', async (volume, word) => {
+  ])('rejects %j', async (volume, word) => {
     await provider.volumes.create('ok')
     await expect(withVolumes(volume)).rejects.toMatchObject({
       code: 'invalid_argument',

@@ -13,27 +13,27 @@ import { EngineProvider, type EngineProviderOptions } from '../engine-provider.t
 import { noteOf, type Said, showDisk } from '../testing/crash-picture.ts'
 
 /**
- * Processes that use the engine are killed at random moments, and so are shims and runners. What they were told is done must be there; what they were not told
- * may exist or not; after a sweep by another process nothing without an owner is left.
+ * Kills processes that use the engine, shims and runners at random moments. Acknowledged changes must exist. Other
+ * changes may exist or not. After a sweep by another process, nothing without an owner is left.
  */
 const KILLS = Number(process.env.SANDKASTEN_CRASHES ?? 40)
 const SHIM_KILLS = Math.max(1, Math.round(KILLS / 4))
 const skipped = await reasonToSkip()
 
-/** What has been promised. */
+/** The acknowledged state. */
 interface Promised {
-  /** Sandboxes, and the texts that their note may hold: what was written last, and what was perhaps being written. */
+  /** Sandboxes, and the allowed contents of their note: the last acknowledged text and a text in progress. */
   readonly sandboxes: Map<string, Set<string>>
-  /** Snapshots and forks, and what their disks show. */
+  /** Snapshots and forks, with the content of their disks. */
   readonly snapshots: Map<string, string>
-  /** Perhaps gone: their end was begun. */
+  /** These may be gone, because their removal has begun. */
   readonly leaving: Set<string>
   readonly failures: string[]
 }
 
-describe('killed at any moment', () => {
+describe('processes killed at random moments', () => {
   it(
-    `${KILLS} engines and ${SHIM_KILLS} shims and runners: nothing promised is lost, nothing is left`,
+    `${KILLS} engines and ${SHIM_KILLS} shims and runners: no acknowledged change is lost, nothing is left behind`,
     async ({ skip }) => {
       if (skipped) skip(skipped)
       const name = `skc-${randomBytes(4).toString('hex')}`
@@ -83,7 +83,7 @@ describe('killed at any moment', () => {
   )
 })
 
-/** A worker from its start to its kill; on the way, perhaps, a shim or a runner of one of its sandboxes is killed. */
+/** Starts a worker and kills it. Before that, it may kill a shim or a runner of one of its sandboxes. */
 async function oneLife(options: EngineProviderOptions, promised: Promised, alsoShim: boolean): Promise<void> {
   const here = [...promised.sandboxes.keys()].filter((id) => !promised.leaving.has(id))
   const saved = [...promised.snapshots.keys()].filter((id) => !promised.leaving.has(id))
@@ -106,7 +106,8 @@ async function oneLife(options: EngineProviderOptions, promised: Promised, alsoS
   child.stdout!.on('data', (chunk) => {
     text += chunk
   })
-  // By what it has said, not by the clock: a busy machine is killed in the same places. Then a moment, to be between two lines.
+  // Wait for a number of lines, not for a time, so that a busy machine hits the same places. The short delay moves the
+  // kill between two lines.
   const lines = 1 + Math.floor(Math.random() * 20)
   if (alsoShim) {
     await said(Math.ceil(lines / 2))
@@ -135,12 +136,12 @@ function killOneOf({ root }: EngineProviderOptions): void {
   const living = states.filter((state) => state !== undefined).map((state) => JSON.parse(state))
   const state = living[Math.floor(Math.random() * living.length)]
   const pid = Math.random() < 0.5 ? state?.pid : state?.runnerPid
-  // Only what is still that very program: a number is used again.
+  // Check that the pid was not reused.
   if (typeof pid !== 'number' || !(readOr(`/proc/${pid}/cmdline`) ?? '').includes('runner')) return
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // Ended by itself.
+    // The process has exited.
   }
 }
 
@@ -155,7 +156,7 @@ function note(said: Said, { sandboxes, snapshots, leaving, failures }: Promised)
   else if (said.done === 'delete') snapshots.delete(said.id)
 }
 
-/** Every promise, looked at from a process that made none of them. */
+/** Checks every acknowledged change from another process. */
 async function holds(provider: EngineProvider, { sandboxes, snapshots, leaving }: Promised): Promise<void> {
   for (const [id, texts] of sandboxes) {
     const sandbox = await provider.get(id).catch((error) => {
@@ -174,7 +175,7 @@ async function holds(provider: EngineProvider, { sandboxes, snapshots, leaving }
   }
 }
 
-/** What belongs to no sandbox and no snapshot that this provider knows. */
+/** Everything that belongs to no known sandbox or snapshot. */
 async function unowned(
   options: EngineProviderOptions,
   provider: EngineProvider,
@@ -199,7 +200,7 @@ async function unowned(
   for (const each of namesIn(path.join(options.root!, 'layers')))
     if (!['holds', 'lock'].includes(each) && !layers.has(each)) found.push(`layer ${each}`)
   for (const each of namesIn(path.join(options.root!, 'layers/holds'))) found.push(`hold ${each}`)
-  // Processes and groups: one group for each running sandbox, one that this process keeps ready, and no processes outside of them.
+  // There is one group per running sandbox and one for the prepared shim, and no process outside these groups.
   for (const root of groupRoots(layoutOfThisMachine())) {
     const groups = readdirSync(path.join(root, name), { withFileTypes: true }).filter((each) =>
       each.isDirectory(),

@@ -37,7 +37,7 @@ describe('damaged and missing files', () => {
   it.each([
     [{}, 'disk/disk/upper'],
     [{ resources: { diskMb: 16 } }, 'disk/disk.ext4'],
-  ])('a disk that is gone (%o) is not taken for an empty one', async (options, name) => {
+  ])('a missing disk (%o) is not treated as an empty one', async (options, name) => {
     const sandbox = await provider.create(options)
     await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'echo kept > kept'] })
     await sandbox.stop()
@@ -71,17 +71,17 @@ describe('damaged and missing files', () => {
   })
 
   it.each(['', '{"version":1,', 'null'])(
-    'a record that is %j hides no other sandbox, and can be destroyed',
+    'a damaged record %j hides no other sandbox and can be destroyed',
     async (text) => {
       const other = await provider.create({ name: 'other' })
       const sandbox = await provider.create()
       writeFileSync(path.join(folderOf(sandbox), 'sandbox.json'), text)
-      const damaged = { code: 'internal', hint: expect.stringContaining('destroy that sandbox') }
+      const damaged = { code: 'internal', hint: expect.stringContaining('destroy the sandbox') }
       await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject(damaged)
       const found = new Map((await provider.list()).map((info) => [info.sandboxId, info]))
       expect(found.get(sandbox.sandboxId)).toMatchObject({ status: 'failed', rawStatus: 'damaged' })
       expect(found.get(other.sandboxId)).toMatchObject({ status: 'running', name: 'other' })
-      // It may need any layer, so nothing is removed until the user decides.
+      // The damaged record may name any layer, so nothing is removed until the user decides.
       await other.snapshot().then(({ snapshotId }) => provider.deleteSnapshot(snapshotId))
       await expect(provider.sweep()).rejects.toMatchObject(damaged)
       expect(await sandbox.destroy()).toBe(true)

@@ -10,20 +10,20 @@ import { runnersOf } from '../test-helper.ts'
 import { SmallDisk } from '../testing/small-disk.ts'
 
 /**
- * A data folder that runs out of room, or cannot be written at all. Each thing that can be asked for is asked with no room, with room for one file, for two
- * files … until it succeeds: so it fails at every step on its way once. Each time the error says what to change, nothing is left of what was begun, and what
- * was there before is as it was.
+ * A data folder that is full or read-only. Each operation runs with room for no file, for one file, for two files and
+ * so on until it succeeds, so it fails once at every step. Each time the error has a hint, the failed operation leaves
+ * nothing behind, and existing data is unchanged.
  */
 const skipped = (await reasonToSkip()) ?? SmallDisk.reasonToSkip()
 
 type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 
-describe('a disk without room', () => {
+describe('a full disk', () => {
   let disk: SmallDisk
   let run: string
   let provider: EngineProvider
   const cgroupParent = `sandkasten-full-${process.pid}`
-  /** One that runs, one that is stopped, one on more layers than are kept, a snapshot and a volume. */
+  /** A running sandbox, a stopped sandbox, a sandbox on too many layers, a snapshot and a volume. */
   let running: Sandbox
   let stopped: Sandbox
   let deep: Sandbox
@@ -70,7 +70,7 @@ describe('a disk without room', () => {
     disk[Symbol.dispose]()
   })
 
-  /** Everything that was made, but what is in disks; and what the last life of a sandbox left written down of its end. */
+  /** All files except the content of disks and the exit reports of sandboxes. */
   const made = () =>
     execFileSync('find', ['.', '-name', 'tree', '-prune', '-o', '-name', 'upper', '-prune', '-o', '-print'], {
       cwd: disk.folder,
@@ -98,7 +98,7 @@ describe('a disk without room', () => {
       ask: () => provider.create({ providerOptions: { volumes: [{ name: 'volume', target: '/volume' }] } }),
       undo: (sandbox: Sandbox) => sandbox.destroy(),
     },
-    'a snapshot of one that runs': {
+    'a snapshot of a running sandbox': {
       ask: () => running.snapshot(),
       undo: ({ snapshotId }: { snapshotId: string }) => provider.deleteSnapshot(snapshotId),
     },
@@ -110,47 +110,50 @@ describe('a disk without room', () => {
     },
     'another start': { ask: () => stopped.start(), undo: () => stopped.stop() },
     'a pause': { ask: () => running.pause(), undo: () => running.resume() },
-    // Sealed for good, whatever becomes of the snapshot: so this is the last.
-    'a snapshot of one that is stopped': {
+    // This seals the disk even if the snapshot fails, so it runs last.
+    'a snapshot of a stopped sandbox': {
       ask: () => stopped.snapshot(),
       undo: ({ snapshotId }: { snapshotId: string }) => provider.deleteSnapshot(snapshotId),
     },
   }
 
-  describe.each(['files', 'pages'] as const)('for more %s', (room) => {
-    it.each(Object.keys(things))('%s: fails whole, with a hint, and then succeeds', async (name) => {
-      const { ask, undo } = things[name]!
-      const before = { made: made(), lives: lives() }
-      for (let left = 0; ; left += 1) {
-        disk.leave(room === 'files' ? { files: left } : { pages: left })
-        const answer = await ask().then(
-          (value) => ({ value }),
-          (error: unknown) => ({ error }),
-        )
-        const after = { made: made(), lives: lives() }
-        disk.heal()
-        if ('value' in answer) {
-          await undo(answer.value as never)
-          // What only changes a record has its place there.
-          const needsNone = room === 'pages' && ['a pause', 'another start'].includes(name)
-          if (needsNone) expect(left, 'it needs no room').toBe(0)
-          else expect(left, 'it fails at least once').toBeGreaterThan(0)
-          break
+  describe.each(['files', 'pages'] as const)('without room for more %s', (room) => {
+    it.each(Object.keys(things))(
+      '%s: fails without leftovers and with a hint, then succeeds',
+      async (name) => {
+        const { ask, undo } = things[name]!
+        const before = { made: made(), lives: lives() }
+        for (let left = 0; ; left += 1) {
+          disk.leave(room === 'files' ? { files: left } : { pages: left })
+          const answer = await ask().then(
+            (value) => ({ value }),
+            (error: unknown) => ({ error }),
+          )
+          const after = { made: made(), lives: lives() }
+          disk.heal()
+          if ('value' in answer) {
+            await undo(answer.value as never)
+            // Operations that only change a record need no additional room.
+            const needsNone = room === 'pages' && ['a pause', 'another start'].includes(name)
+            if (needsNone) expect(left, 'needs no room').toBe(0)
+            else expect(left, 'fails at least once').toBeGreaterThan(0)
+            break
+          }
+          expect(answer.error, `with room for ${left}`).toMatchObject({
+            name: 'SandboxError',
+            code: 'disk_full',
+            message: expect.stringMatching(/ENOSPC\.$/),
+            hint: expect.stringMatching(/Free space, or inodes \(df -i\)/),
+          })
+          expect(after, `with room for ${left}`).toEqual(before)
+          expect(await sh(running, 'cat kept')).toBe('kept\n')
         }
-        expect(answer.error, `with room for ${left}`).toMatchObject({
-          name: 'SandboxError',
-          code: 'disk_full',
-          message: expect.stringMatching(/ENOSPC\.$/),
-          hint: expect.stringMatching(/Free space, or inodes \(df -i\)/),
-        })
-        expect(after, `with room for ${left}`).toEqual(before)
-        expect(await sh(running, 'cat kept')).toBe('kept\n')
-      }
-      expect(await provider.sweep()).toEqual([])
-    })
+        expect(await provider.sweep()).toEqual([])
+      },
+    )
   })
 
-  it('of a read-only disk it is said that it is read-only, and nothing changes', async () => {
+  it('a read-only disk is reported as read-only, and nothing changes', async () => {
     const before = { made: made(), lives: lives() }
     disk.readOnly()
     for (const [name, { ask }] of Object.entries(things)) {
@@ -174,7 +177,7 @@ describe('a disk without room', () => {
   })
 
   it.each([{ files: 0 }, { pages: 0 }])(
-    'there is a way out: with %o more, things can be ended',
+    'with room for %o more, sandboxes can still be stopped and destroyed',
     async (room) => {
       const [one, two] = [await provider.create({ name: 'one' }), await provider.create()]
       await sh(one, 'echo kept > kept')
@@ -185,7 +188,7 @@ describe('a disk without room', () => {
       expect(runnersOf(one.sandboxId)).toEqual([])
       expect(await one.status()).toBe('stopped')
       if ('files' in room) await expect(one.start()).rejects.toMatchObject({ code: 'disk_full' })
-      // One that dies by itself is seen to be dead, and nothing else is hidden by it.
+      // A sandbox that dies by itself is reported as stopped and hides no other sandbox.
       for (const pid of runnersOf(two.sandboxId)) process.kill(pid, 'SIGKILL')
       await expect.poll(() => two.status()).toBe('stopped')
       expect(await provider.list()).toHaveLength(5)

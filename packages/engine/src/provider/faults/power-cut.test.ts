@@ -9,10 +9,11 @@ import { shimsOf } from '../test-helper.ts'
 import { showDisk } from '../testing/crash-picture.ts'
 
 /**
- * The machine loses power: its disk, an ext4 in a file, is told to forget at once everything that it has not written. What was acknowledged as committed is
- * there when it is mounted again; nothing else is promised, but nothing may be half of something.
+ * Simulates a power cut: an ext4 file system in a file drops all unwritten data. After it is mounted again, every
+ * acknowledged snapshot exists, and nothing is partial.
  */
-const skipped = (await reasonToSkip()) ?? (process.getuid?.() === 0 ? undefined : 'mounts a disk: for root')
+const skipped =
+  (await reasonToSkip()) ?? (process.getuid?.() === 0 ? undefined : 'needs root to mount a disk')
 const place = mkdtempSync(path.join(tmpdir(), 'sk-power-'))
 const disk = path.join(place, 'disk')
 const cgroupParent = `sandkasten-power-${process.pid}`
@@ -30,7 +31,7 @@ describe('a power cut', () => {
     rmSync(place, { recursive: true, force: true })
   })
 
-  it('takes no snapshot away that was acknowledged, whatever it stands on', {
+  it('loses no acknowledged snapshot, whichever layers are below it', {
     timeout: 180_000,
   }, async () => {
     mkdirSync(disk)
@@ -47,7 +48,7 @@ describe('a power cut', () => {
     }
     try {
       const first = await life.provider.create({ name: 'first' })
-      // Folders that come and go are spread over the disk.
+      // Creates and removes folders, so that they are spread over the disk.
       const attributes = () =>
         execFileSync('lsattr', ['-d', path.join(disk, 'sandboxes')], { encoding: 'utf8' })
       await expect.poll(attributes).toMatch(/^\S*T/)
@@ -60,10 +61,10 @@ describe('a power cut', () => {
       await first.stop()
       await keep(first, await first.snapshot())
       await first.start()
-      // More files than are brought to the disk one by one.
+      // More files than the engine syncs one by one.
       await sh(first, 'mkdir many; for i in $(seq 400); do echo $i > many/$i; done')
       await keep(first, await first.snapshot())
-      // Stands on a layer that is not yet synced to the disk.
+      // The layer below is not yet synced to the disk.
       await sh(first, 'echo three > a/b/small')
       const [fork] = (await first.fork()) as [Sandbox]
       await sh(fork, 'echo four > a/b/other')
@@ -75,7 +76,7 @@ describe('a power cut', () => {
       for (const pid of shims) process.kill(pid, 'SIGKILL')
       await life.end()
     }
-    // A copy: other sandboxes may have the old one mounted in their own mount namespace.
+    // Mount a copy, because other sandboxes may have the old file mounted in their own mount namespace.
     execFileSync('cp', [`${disk}.1`, `${disk}.2`])
     execFileSync('umount', ['--lazy', disk])
     mount(`${disk}.2`)
@@ -102,7 +103,7 @@ function mount(file: string): void {
   execFileSync('mount', ['-o', 'loop', file, disk])
 }
 
-/** FS_IOC_SHUTDOWN, and nothing of the journal that is not written yet. */
+/** FS_IOC_SHUTDOWN without flushing the journal. */
 function cutPower(): void {
   const script = 'open(F, "<", $ARGV[0]) or die; my $how = pack("L", 2); ioctl(F, 0x8004587d, $how) or die $!'
   execFileSync('perl', ['-e', script, disk])

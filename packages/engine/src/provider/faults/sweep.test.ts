@@ -17,7 +17,7 @@ const provider = new EngineProvider({ isolator: 'oci', root, oci: { ids: { folde
 const place = path.join(root, 'sandboxes')
 const dead = { pid: 2 ** 22 + 1, started: '1' }
 
-/** What a process that was killed would have written last. */
+/** Changes a record to the state that a killed process leaves. */
 async function rewrite(sandboxId: string, changes: object): Promise<void> {
   const folder = path.join(place, sandboxId)
   await writeRecord(folder, { ...(await readRecord(folder))!, ...changes })
@@ -29,9 +29,9 @@ describe('sweep', () => {
   })
 
   it.each([
-    ['half removed', { status: 'stopped', leaving: true }],
-    ['half made', { status: 'creating', creator: dead }],
-  ])('finishes what is %s, and nothing of it is left', async (_, changes) => {
+    ['partly removed', { status: 'stopped', leaving: true }],
+    ['partly created', { status: 'creating', creator: dead }],
+  ])('removes a %s sandbox completely', async (_, changes) => {
     const { sandboxId } = await provider.create({ name: 'taken' })
     await rewrite(sandboxId, changes)
     if ('leaving' in changes) {

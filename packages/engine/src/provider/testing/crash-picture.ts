@@ -1,4 +1,4 @@
-/** What both sides of the crash test know. */
+/** Shared by the crash test and its worker. */
 export type Said =
   | { about: 'write'; id: string; text: string }
   | { about: 'destroy' | 'delete'; id: string }
@@ -22,7 +22,7 @@ export async function showDisk(sandbox: Shown): Promise<string> {
   return stdout
 }
 
-/** Empty when nothing was written yet. */
+/** Empty if nothing was written yet. */
 export async function noteOf(sandbox: Shown): Promise<string> {
   return (await sandbox.runCommand({ cmd: 'cat', args: ['note'] })).stdout.trim()
 }

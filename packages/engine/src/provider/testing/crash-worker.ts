@@ -1,6 +1,6 @@
 /**
- * A process that uses the engine until it is killed, for `crash.test.ts`: several loops at once that create, write, copy, stop and destroy. It prints
- * a line before whatever it would be a lie to promise later (`about`), and a line after each thing that it was told is done (`done`).
+ * A process that uses the engine until it is killed, for `crash.test.ts`. Several concurrent loops create, write, copy,
+ * stop and destroy. It prints a line before each change (`about`) and after each acknowledged change (`done`).
  *
  *     node crash-worker.ts '{ provider options }' '[sandboxes that are there]' '[snapshots that are there]' 'are shims killed, true or false'
  */
@@ -15,7 +15,7 @@ type Sandbox = Awaited<ReturnType<typeof provider.create>>
 const mine: string[] = sandboxes
 const saved: string[] = snapshots
 
-/** To the pipe at once: what was said is said, whenever we are killed. */
+/** Writes synchronously, so that no line is lost when this process is killed. */
 const say = (line: Said) => writeSync(1, `${JSON.stringify(line)}\n`)
 const chance = (of: number) => Math.random() < of
 const takeOne = (list: string[]) => list.splice(Math.floor(Math.random() * list.length), 1)[0]
@@ -23,7 +23,7 @@ const takeOne = (list: string[]) => list.splice(Math.floor(Math.random() * list.
 async function write(sandbox: Sandbox): Promise<void> {
   const text = randomBytes(8).toString('hex')
   say({ about: 'write', id: sandbox.sandboxId, text })
-  // One rename: afterwards the file has the old text or the new.
+  // A rename is atomic, so the file contains the old or the new text.
   const script = `mkdir -p d; head -c $((RANDOM * 20)) /dev/urandom > d/$RANDOM; rm -f d/?; echo ${text} > note.new; mv note.new note`
   await sandbox.runCommand({ cmd: 'bash', args: ['-c', script] })
   await sandbox.files.writeFile('uploaded', randomBytes(10_000))
@@ -55,7 +55,7 @@ async function turn(): Promise<void> {
     : await provider.create(base === undefined ? {} : { snapshotId: base })
   const id = sandbox.sandboxId
   if (!known) say({ done: 'create', id, text: await noteOf(sandbox) })
-  // What an earlier process had begun in it goes on without that process: now it ends.
+  // Ends the commands that an earlier process left running in the sandbox.
   else await sandbox.runCommand({ cmd: 'bash', args: ['-c', 'kill -9 -1'] })
   await write(sandbox)
   const what = Math.random()
@@ -77,7 +77,7 @@ async function turn(): Promise<void> {
 async function loop(): Promise<never> {
   for (;;) {
     await turn().catch((error) => {
-      // A snapshot was deleted that another loop was about to use, or a shim was killed under us: both are part of the game.
+      // Expected: another loop deleted the snapshot, or the test killed the shim.
       const code = String(error?.code ?? error)
       const expected = shimsAreKilled ? ['not_running', 'connection_lost', 'interrupted', 'unavailable'] : []
       if (![...expected, 'not_found'].includes(code)) {

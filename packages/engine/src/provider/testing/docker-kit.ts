@@ -1,4 +1,4 @@
-/** The conformance kit on a daemon of our own, on its own socket and data folder. For tests. */
+/** The conformance kit on a private daemon with its own socket and data folder. For tests. */
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -3,12 +3,12 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { release, tmpdir } from 'node:os'
 import path from 'node:path'
 
-/** A disk of its own for a test's data folder, in memory, whose room is said to the file. For root. */
+/** A tmpfs for a test's data folder, with an exact limit of files and pages. Needs root. */
 export class SmallDisk implements Disposable {
   readonly folder: string
   readonly #place: string
 
-  /** Sandboxes' disks are id-mapped, and files in memory can be since Linux 6.3. */
+  /** Disks of sandboxes are id-mapped, which tmpfs supports since Linux 6.3. */
   static reasonToSkip(): string | undefined {
     const [major = 0, minor = 0] = release().split('.').map(Number)
     return major > 6 || (major === 6 && minor >= 3) ? undefined : 'needs Linux 6.3 to map files in memory'
@@ -21,11 +21,11 @@ export class SmallDisk implements Disposable {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `mode=0700,${PLENTY}`, 'none', this.folder])
   }
 
-  /** So many more files, or so many more pages of content, and then it is full. */
+  /** Leaves room for this many more files or pages of content. */
   leave(room: { files: number } | { pages: number }): void {
     const { bsize, blocks, bfree, files, ffree } = statfsSync(this.folder)
     if ('files' in room) this.#remount(`nr_inodes=${files - ffree + room.files}`)
-    // No limit is what a size of 0 would mean.
+    // A size of 0 means no limit.
     else this.#remount(`size=${Math.max(blocks - bfree + room.pages, 1) * bsize}`)
   }
 
@@ -33,13 +33,13 @@ export class SmallDisk implements Disposable {
     this.#remount('ro')
   }
 
-  /** As it was at first. */
+  /** Restores the initial limits. */
   heal(): void {
     this.#remount(`rw,${PLENTY}`)
   }
 
   [Symbol.dispose](): void {
-    // Lazily: the kernel takes the last mount of a sandbox apart a moment after its end.
+    // Unmount lazily, because the kernel removes the last mount of a sandbox shortly after its end.
     execFileSync('umount', ['--lazy', this.folder])
     rmSync(this.#place, { recursive: true, force: true })
   }

@@ -1,4 +1,4 @@
-/** A real runner in a temporary folder, as an ordinary process. Disposing of it ends the process and removes the folder. */
+/** A real runner as an ordinary process in a temporary folder. Disposing of it ends the process and removes the folder. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import { buildRunner } from '../build-runner.ts'
 
 export interface TestRunner extends AsyncDisposable {
   socket: string
-  /** A folder for the test to work in; removed at the end. */
+  /** The test's working folder, removed at the end. */
   folder: string
   process: ChildProcess
   pid: number
@@ -88,8 +88,8 @@ export async function startRunner(
       for (const client of clients) client.close()
       for (const stream of sockets) stream.destroy()
       if (child.exitCode === null && child.signalCode === null) {
-        // Again and again: the first asks everything inside to end, the second does not ask. Two at once would be one to the kernel.
-        // A wrapper takes no signals for us. Its child is PID 1 of a namespace, and takes everything in it along.
+        // The first TERM asks all processes to end, the second kills them. The kernel merges pending signals, so repeat.
+        // A wrapper does not forward signals. Its child is PID 1 of a namespace, and killing it ends the namespace.
         if (options.wrap !== undefined) for (const inner of await childrenOf(pid)) killIfThere(inner)
         child.kill('SIGTERM')
         const again = setInterval(() => child.kill('SIGTERM'), 20)
@@ -107,7 +107,7 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // It has ended by itself since it was listed.
+    // The process has exited since the listing.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
@@ -122,7 +122,7 @@ export async function rssKb(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
 }
 
-/** Is there a process with this number, and is it more than a zombie? */
+/** Whether a process with this pid exists and is not a zombie. */
 export async function alive(pid: number): Promise<boolean> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')

@@ -5,9 +5,7 @@ import type { Container, ContainerInfo, ContainerInspectInfo } from 'dockerode'
 import { statusOf } from './errors.ts'
 import { filterFor, type Use } from './labels.ts'
 
-/** The ways in which a container ends. */
-
-/** Kills a container at once, without asking its processes. Resolves to its state when none of them runs. */
+/** Kills a container with SIGKILL. Resolves to its state when none of its processes runs. */
 export async function killContainer(container: Container): Promise<ContainerInspectInfo | undefined> {
   let info = await inspect(container)
   const life = info?.State.StartedAt
@@ -26,7 +24,7 @@ export async function killContainer(container: Container): Promise<ContainerInsp
     if (!info || !lives(info) || info.State.StartedAt !== life) return info
     await sleep(20)
   }
-  throw new SandboxError('timeout', `container ${container.id} was killed, and runs on`)
+  throw new SandboxError('timeout', `container ${container.id} still runs after SIGKILL`)
 }
 
 /**
@@ -44,7 +42,7 @@ export async function removeContainer(container: Container): Promise<void> {
     if ((await inspect(container)) === undefined) return
     await sleep(20)
   }
-  throw new SandboxError('timeout', `container ${container.id} was removed, and is still there`)
+  throw new SandboxError('timeout', `container ${container.id} still exists after its removal`)
 }
 
 /** Some daemons do not count a frozen container as running, but it has not ended. */

@@ -5,7 +5,7 @@ import type Docker from 'dockerode'
 import { translate } from './errors.ts'
 
 export interface DaemonAddress {
-  /** The daemon's Unix socket or named pipe. Default: DOCKER_HOST, then the usual places of Docker and Podman. */
+  /** The daemon's Unix socket or named pipe. Default: DOCKER_HOST, then the default sockets of Docker and Podman. */
   readonly socketPath?: string
   /** As DOCKER_HOST: `unix://…`, `tcp://…`, `ssh://…`. */
   readonly host?: string
@@ -43,7 +43,7 @@ export class Daemon {
     this.where = socketPath ?? address.host ?? process.env.DOCKER_HOST ?? 'its socket'
   }
 
-  /** Something to ask seems to be there; nothing is asked yet. */
+  /** Whether an address or a socket exists. Sends no request. */
   get seemsThere(): boolean {
     const { socketPath } = this.address
     return socketPath === undefined || existsSync(socketPath)
@@ -56,14 +56,14 @@ export class Daemon {
 
   facts(): Promise<DaemonFacts> {
     this.known ??= this.ask().catch((cause) => {
-      // A daemon that is down now may be up when it is next asked.
+      // Do not cache the failure: the daemon may be up at the next call.
       this.known = undefined
       throw cause
     })
     return this.known
   }
 
-  /** Does something with it; what goes wrong comes back as a SandboxError. */
+  /** Runs `work` on the connection. Translates every error to a SandboxError. */
   async call<T>(
     doing: string,
     work: (docker: Docker) => Promise<T>,
@@ -77,13 +77,13 @@ export class Daemon {
   }
 
   private async ask(): Promise<DaemonFacts> {
-    const [version, info] = await this.call('Asking the daemon what it can do', (docker) =>
+    const [version, info] = await this.call('Reading the daemon’s capabilities', (docker) =>
       Promise.all([docker.version(), docker.info()]),
     )
     const components = (version as { Components?: { Name: string }[] }).Components ?? []
     const options: string[] = info.SecurityOptions ?? []
     const has = (name: string) => options.some((option) => option.split(',')[0] === `name=${name}`)
-    // dockerd says so in the name of its folder: `165536.165536`.
+    // dockerd's folder is named after the remapped ids: `165536.165536`.
     const rootId = /\/(\d+)\.\d+$/.exec(String(info.DockerRootDir ?? ''))?.[1]
     return {
       kind: components.some(({ Name }) => Name === 'Podman Engine') ? 'podman' : 'docker',
@@ -111,7 +111,7 @@ function findSocket(): string {
   return places.find((place) => existsSync(place)) ?? places[0]!
 }
 
-/** Addresses of the daemons that seem to be here: DOCKER_HOST, or else every usual socket that exists. */
+/** Addresses of possible daemons: DOCKER_HOST, or else every default socket that exists. */
 export function daemonsHere(): string[] {
   if (process.env.DOCKER_HOST) return [process.env.DOCKER_HOST]
   const scheme = process.platform === 'win32' ? 'npipe' : 'unix'

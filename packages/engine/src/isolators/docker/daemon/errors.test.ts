@@ -32,7 +32,7 @@ it('a missing or forbidden daemon is an error with a hint', async () => {
     message: expect.stringContaining('none.sock'),
     hint: expect.stringContaining('systemctl start docker'),
   })
-  // One that hangs up is no daemon either; and asking again asks again.
+  // A server that closes the connection counts as unavailable. The next call connects again.
   const path = join(folder, 'mute.sock')
   let visitors = 0
   const server = createServer((socket) => {
@@ -50,7 +50,7 @@ it('a missing or forbidden daemon is an error with a hint', async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('a daemon elsewhere is asked over TCP', async () => {
+it('a remote daemon is reached over TCP', async () => {
   const asked: string[] = []
   const server = createServer((socket) => {
     socket.once('data', (data) => {
@@ -67,7 +67,7 @@ it('a daemon elsewhere is asked over TCP', async () => {
   server.close()
 })
 
-it('an explicit address wins over DOCKER_HOST, which wins over the usual places', () => {
+it('an explicit address overrides DOCKER_HOST, which overrides the default sockets', () => {
   const before = process.env.DOCKER_HOST
   process.env.DOCKER_HOST = 'tcp://192.0.2.1:2375'
   try {

@@ -21,13 +21,13 @@ export function translate(
     if (errno === 'EACCES' || errno === 'EPERM')
       return error(
         'unavailable',
-        `${doing}: this account may not use ${where}.`,
-        'Add it to the group that owns the socket (`sudo usermod -aG docker $USER`, then log in again), or run as root.',
+        `${doing}: this account has no access to ${where}.`,
+        'Add the account to the group that owns the socket (`sudo usermod -aG docker $USER`, then log in again), or run as root.',
       )
     return error(
       'unavailable',
       `${doing}: no Docker daemon answers on ${where} (${errno ?? said}).`,
-      'Start it (`systemctl start docker`, or `systemctl start podman.socket`), or name another with DOCKER_HOST or the option docker.socketPath.',
+      'Start the daemon (`systemctl start docker` or `systemctl start podman.socket`), or set DOCKER_HOST or the option docker.socketPath.',
     )
   }
   if (status === 404 && image !== undefined)
@@ -36,12 +36,12 @@ export function translate(
       `${doing}: the daemon has no image “${image}”.`,
       `Run: docker pull ${image}. Or set docker.pull to true.`,
     )
-  // The daemon has no status for it; these are the kernel's own words for ENOSPC and EDQUOT.
+  // The daemon has no status for a full disk, so match the kernel's messages for ENOSPC and EDQUOT.
   if (/no space left on device|disk quota exceeded/i.test(said))
     return error(
       'disk_full',
       `${doing}: the daemon’s disk is full.`,
-      'Free space there: `docker system df` says what takes it.',
+      'Free space there; `docker system df` shows what uses it.',
     )
   const code = codes[status] ?? (status >= 500 ? 'provider_error' : 'internal')
   return error(code, `${doing}: ${said}`)
@@ -50,7 +50,7 @@ export function translate(
 export function statusOf(cause: unknown): number | undefined {
   const { statusCode, json } = cause as { statusCode?: unknown; json?: { cause?: unknown } | null }
   if (typeof statusCode !== 'number') return undefined
-  // Podman answers 500 for what disappears while it looks; its `cause` is one of a fixed set of names.
+  // Podman answers 500 for objects that disappear during the request. Its `cause` is one of a fixed set of names.
   return (statusCode === 500 && podmanCauses[String(json?.cause)]) || statusCode
 }
 
@@ -61,7 +61,7 @@ const podmanCauses: Readonly<Record<string, number>> = {
   'container state improper': 409,
 }
 
-/** The daemon's own words, without what its client puts before them. */
+/** The daemon's message, without the client's prefix. */
 function messageOf(cause: unknown): string {
   const { json, message } = cause as { json?: { message?: unknown; cause?: unknown }; message?: string }
   const said = json?.message ?? json?.cause

@@ -16,12 +16,12 @@ export interface ResolvedImage {
   readonly binds: HostImage['binds']
   /** Paths that the sandbox does not see. */
   readonly hidden: HostImage['hidden']
-  /** Has the working directory already, with its owner. */
+  /** The image contains the working directory, with its owner. */
   readonly prepared: boolean
 }
 
 /**
- * Finds or makes the daemon's image for a sandbox. Pulls only if told to.
+ * Finds or creates the daemon's image for a sandbox. Pulls only if the options allow it.
  *
  * The image `host` is the generated skeleton (`../../../images/host/host.ts`), imported once, with this machine's
  * `/usr` mounted over it. So it needs a daemon that sees this machine's disk.
@@ -63,13 +63,13 @@ export class Images {
     if (stored)
       throw new SandboxError(
         'unsupported',
-        `The image ${stored.name} is in the engine’s store, not the daemon’s.`,
+        `the image ${stored.name} is in the engine’s store, not in the daemon’s`,
         {
-          hint: 'Give a name that the daemon knows: docker pull, or docker load, brings it there.',
+          hint: 'Add the image to the daemon with docker pull or docker load, and use its name there.',
         },
       )
-    throw new SandboxError('unsupported', 'Docker makes no sandbox of a folder.', {
-      hint: 'Import it (`tar -C folder -c . | docker import - name`) and give that name as the image.',
+    throw new SandboxError('unsupported', 'the isolator `docker` cannot use a folder as an image', {
+      hint: 'Import the folder (`tar -C folder -c . | docker import - name`) and use that name as the image.',
     })
   }
 
@@ -120,15 +120,15 @@ export class Images {
     return { name, binds: image.binds, hidden: image.hidden, prepared: true }
   }
 
-  /** Looking whether the machine has changed takes a hundred system calls: once a second is often enough. */
+  /** A check for changes of the machine takes a hundred system calls, so it runs at most once a second. */
   private hostFolders(): { image: HostImage; name: string } {
     if (this.host && performance.now() - this.host.at < 1000) return this.host
     if (process.platform !== 'linux' || process.getuid?.() !== 0)
       throw new SandboxError(
         'unsupported',
-        'The image `host` is this machine’s /usr: it needs root on Linux.',
+        'the image `host` uses this machine’s /usr and needs root on Linux',
         {
-          hint: 'Name an image of the daemon’s: create({ image: "debian:12" }), or defaults.image.',
+          hint: 'Use an image of the daemon: create({ image: "debian:12" }), or defaults.image.',
         },
       )
     const image = hostImage(this.folder, '/', this.hostOptions)
@@ -155,11 +155,11 @@ export class Images {
       tar.once('error', reject)
       tar.once('close', resolve)
     })
-    // The tag within the name, and a line for each label: Podman knows nothing else.
+    // Podman accepts only a tag within the name, and one line per label.
     const options = { repo: name, changes: labelLines(labelsFor(this.owner, 'host-image')) }
     const answer = docker.importImage(tar.stdout, options)
     const [code] = await Promise.all([ended, answer.then(finished)])
-    if (code !== 0) throw new SandboxError('internal', `tar ended with ${code}`)
+    if (code !== 0) throw new SandboxError('internal', `tar exited with code ${code}`)
   }
 
   /** Removes outdated skeletons. The daemon refuses to remove one that a container uses. */
@@ -218,7 +218,7 @@ export class Images {
 
 const labelLines = (labels: Labels) => Object.entries(labels).map(([name, value]) => `LABEL ${name}=${value}`)
 
-/** The daemon answers before it has tried; how it went is the last line. */
+/** The daemon answers before it pulls. The last line of the stream has the result. */
 async function finished(answer: Readable | NodeJS.ReadableStream): Promise<void> {
   let text = ''
   for await (const chunk of answer) text += String(chunk)

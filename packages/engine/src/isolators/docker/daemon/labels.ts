@@ -37,7 +37,7 @@ export function filterFor(owner: string, use: Use, more: Labels = {}): { label: 
   return { label: Object.entries(labelsFor(owner, use, more)).map(([name, value]) => `${name}=${value}`) }
 }
 
-/** The root's own name, made once. Two processes may try at the same time: one of them wins, and both use its name. */
+/** The name of the root folder's engine, created once. If two processes race, both use the winner's name. */
 export function ownerOf(root: string): string {
   const file = join(root, 'docker-owner')
   const known = readOwner(file)

@@ -6,7 +6,7 @@ import { type DockerCage, openDockerCage } from '../testing/cage.ts'
 import { podmanMissing } from '../testing/daemons.ts'
 import { importRootfs } from '../testing/rootfs.ts'
 
-/** Where Podman differs from Docker; what is the same on both is held by the kit and the corpus. */
+/** Differences between Podman and Docker. The conformance kit and the escape corpus cover the rest. */
 
 const reason = podmanMissing()
 let cage: DockerCage
@@ -32,7 +32,7 @@ it('a frozen sandbox has not ended, can be attached and can be killed', async ()
   expect(await cage.remove(box)).toEqual([])
 })
 
-it('without a disk in common its filter must be named: it is never left out', async () => {
+it('without a shared disk, the seccomp profile must be named and is never omitted', async () => {
   const runFolder = mkdtempSync('/run/skt-')
   onTestFinished(() => rmSync(runFolder, { recursive: true, force: true }))
   const remote = cage.another({ runFolder })
@@ -44,7 +44,7 @@ it('without a disk in common its filter must be named: it is never left out', as
   expect(await cage.docker.listContainers({ all: true })).toEqual([])
 })
 
-it('works over the bridge too, and notices an unexpected end', async () => {
+it('works over the bridge, and detects an unexpected end', async () => {
   const isolator = cage.another({ bridge: true })
   const spec = cage.spec()
   const sandbox = await isolator.start(spec)
@@ -55,7 +55,7 @@ it('works over the bridge too, and notices an unexpected end', async () => {
   await isolator.remove(spec)
 })
 
-it('Podman writes its mark for a lack of memory into its own folder, not into the one that the tests run in', async () => {
+it('Podman writes its out-of-memory marker into its own folder, not into the working directory of the tests', async () => {
   const box = await cage.start({ limits: { ...cage.spec().limits, memoryBytes: 32 * 1024 * 1024 } })
   await box.sh('head -c 200m /dev/zero | tail -c 200m | wc -c')
   expect(await box.sandbox.oomKills()).toBeGreaterThan(0)

@@ -9,7 +9,7 @@ function frame(channel: number, text: string): Buffer {
   return Buffer.concat([header, Buffer.from(text)])
 }
 
-/** A socket whose other end is ours. */
+/** A pair of connected sockets. */
 function pair(): { raw: Duplex; toUs: PassThrough; fromUs: PassThrough } {
   const [toUs, fromUs] = [new PassThrough({ highWaterMark: 1 << 20 }), new PassThrough()]
   return { raw: Duplex.from({ readable: toUs, writable: fromUs }), toUs, fromUs }
@@ -23,7 +23,7 @@ const whole = Buffer.concat([
   frame(1, 'x'.repeat(70_000)),
 ])
 
-it('takes the output out of its frames, wherever the pieces are cut', async () => {
+it('extracts the output from its frames, wherever chunks are split', async () => {
   for (const size of [1, 3, 7, 8, 9, 1000, whole.length]) {
     const { raw, toUs } = pair()
     const stream = new ExecStream(raw)
@@ -35,7 +35,7 @@ it('takes the output out of its frames, wherever the pieces are cut', async () =
   }
 }, 30_000)
 
-it('writes and their end pass through unchanged', async () => {
+it('passes writes and their end through unchanged', async () => {
   const { raw, fromUs } = pair()
   const stream = new ExecStream(raw)
   stream.write(Buffer.from([0, 1, 255]))
@@ -43,7 +43,7 @@ it('writes and their end pass through unchanged', async () => {
   expect(await buffer(fromUs)).toEqual(Buffer.from([0, 1, 255, ...Buffer.from('end')]))
 })
 
-it('without a reader, nothing more is read from the daemon', async () => {
+it('stops reading from the daemon if the consumer does not read', async () => {
   const piece = frame(1, 'y'.repeat(32 * 1024))
   let taken = 0
   const raw = new Duplex({
@@ -61,10 +61,10 @@ it('without a reader, nothing more is read from the daemon', async () => {
 })
 
 it.each([
-  ['not a channel', Buffer.from([9, 0, 0, 0, 0, 0, 0, 1, 65])],
-  ['a length beyond all frames', Buffer.from([1, 0, 0, 0, 255, 255, 255, 255])],
-  ['cut off in a header', whole.subarray(0, 5)],
-  ['cut off in a frame', whole.subarray(0, 10)],
+  ['an unknown channel', Buffer.from([9, 0, 0, 0, 0, 0, 0, 1, 65])],
+  ['a length above the maximum', Buffer.from([1, 0, 0, 0, 255, 255, 255, 255])],
+  ['a truncated header', whole.subarray(0, 5)],
+  ['a truncated frame', whole.subarray(0, 10)],
 ])('%s is an error, not output', async (_, bytes) => {
   const { raw, toUs } = pair()
   const stream = new ExecStream(raw)

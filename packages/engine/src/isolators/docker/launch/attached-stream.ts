@@ -65,7 +65,7 @@ export class ExecStream extends Duplex {
         this.#channel = rest.readUInt8(0)
         this.#left = rest.readUInt32BE(4)
         if ((this.#channel !== STDOUT && this.#channel !== STDERR) || this.#left > MAX_FRAME) {
-          this.destroy(new Error('what came is not a stream of the daemon’s'))
+          this.destroy(new Error('the daemon’s stream has a malformed frame header'))
           return
         }
         rest = rest.subarray(HEADER)

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Daemon } from '../daemon/daemon.ts'
 import { LABEL } from '../daemon/labels.ts'
 
-/** Called when a container may have ended. `told`: the daemon reported its end. */
+/** Called when a container may have ended. `told` is true if the daemon reported the end. */
 type Listener = (told: boolean) => void
 
-/** The stream of an answer that is still being written. */
+/** The body of a streaming response. */
 type Answer = NodeJS.ReadableStream & { readonly socket?: { unref(): void } }
 
 /**
@@ -26,7 +26,7 @@ export class EndWatch {
     this.owner = owner
   }
 
-  /** Returns how to stop listening. */
+  /** Returns a function that removes the listener. */
   listen(containerId: string, listener: Listener): () => void {
     const all = this.listeners.get(containerId) ?? new Set()
     this.listeners.set(containerId, all.add(listener))
@@ -56,7 +56,7 @@ export class EndWatch {
   private async open(): Promise<Answer> {
     const filters = JSON.stringify({
       type: ['container'],
-      // Podman says `die` too, but looks for its own word.
+      // Podman sends `die` too, but filters by its own event name.
       event: ['die', 'died'],
       label: [`${LABEL.owner}=${this.owner()}`],
     })
@@ -70,7 +70,7 @@ export class EndWatch {
     let text = ''
     for await (const chunk of answer) {
       const lines = (text + String(chunk)).split('\n')
-      // A daemon may end its last object without a line's end.
+      // The last object may lack a newline.
       text = isWhole(lines.at(-1)!) ? '' : lines.pop()!
       for (const line of lines) this.tell(line)
       if (this.listeners.size === 0) return

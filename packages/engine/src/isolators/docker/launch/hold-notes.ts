@@ -23,7 +23,7 @@ export async function noteHold(place: SandboxPlace): Promise<{ remove(): boolean
   }
 }
 
-/** `lost`: it was held, and no holder is alive. */
+/** `lost`: the sandbox was held, and no holder is alive. */
 export async function holdsOf(place: SandboxPlace): Promise<'none' | 'held' | 'lost'> {
   const holders = namesIn(folderOf(place))
     .filter((name) => name.endsWith('.json'))

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { ContainerInspectInfo } from 'dockerode'
 import type { SandboxEnd, SandboxPlace } from '../../isolator.ts'
 
-/** How a container's last life ended, as its daemon tells it; undefined while it runs, and when it has not run yet. */
+/** How a container's last incarnation ended, by its daemon. Undefined while it runs or if it has not run yet. */
 export function endOf(
   info: ContainerInspectInfo,
   place: SandboxPlace,
@@ -13,7 +13,7 @@ export function endOf(
   const endedAt = dateOf(State.FinishedAt)
   if (State.Running || State.Paused || endedAt === undefined || State.Status === 'created') return undefined
   const startedAt = dateOf(State.StartedAt)
-  // The runner itself never ends with such a number: it is a signal.
+  // The runner never exits with such a code, so it is a signal.
   const signal = State.ExitCode > 128 && State.ExitCode < 128 + 65 ? State.ExitCode - 128 : undefined
   const note = readNote(place, State.StartedAt)
   const oom = oomOf(State.OOMKilled, note?.oomKills, kind)
@@ -29,16 +29,16 @@ export function endOf(
   }
 }
 
-/** Podman’s “no” does not count: it looks only at the first process, and not always in time. */
+/** A negative answer of Podman is unreliable: it checks only the first process, and not always in time. */
 function oomOf(told: boolean, count: number | undefined, kind: 'docker' | 'podman'): boolean | undefined {
   if (told || (count ?? 0) > 0) return true
   return kind === 'docker' || count === 0 ? false : undefined
 }
 
 interface Note {
-  /** Which life. */
+  /** The start time of the incarnation. */
   readonly startedAt: string
-  /** How often the kernel had killed in it by then: its group is gone afterwards. */
+  /** The kernel's count of out-of-memory kills, because the group is gone afterwards. */
   readonly oomKills?: number
 }
 
@@ -66,7 +66,7 @@ function readNote(place: SandboxPlace, startedAt: string): Note | undefined {
 
 const noteOf = ({ folder }: SandboxPlace) => join(folder, 'killed.json')
 
-/** The zero of the daemon's language is no date. */
+/** Go's zero time means that there is no date. */
 function dateOf(text: string | undefined): Date | undefined {
   const date = new Date(text ?? '')
   return Number.isNaN(date.getTime()) || date.getTime() <= 0 ? undefined : date

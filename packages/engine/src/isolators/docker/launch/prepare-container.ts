@@ -15,7 +15,7 @@ import { statusOf } from '../daemon/errors.ts'
 import type { Labels } from '../daemon/labels.ts'
 import { dockerProfile } from '../seccomp.ts'
 
-/** Puts our runner into a container that does not run, over what may be in its place. */
+/** Copies our runner into a stopped container and replaces an existing file. */
 export async function copyRunner(container: Container, runner: string): Promise<void> {
   const [, folder, file] = COPIED_RUNNER.split('/')
   const content = await readFile(runner)
@@ -43,7 +43,7 @@ export async function makeWorkdir(container: Container, workdir: string, user: n
   await container.putArchive(archive, { path: '/' })
 }
 
-/** Calls the sandbox's user by this name. Its home is the working directory, or made by it. */
+/** Writes this name of the sandbox's user to /etc/passwd and /etc/group. */
 export async function nameAccount(container: Container, account: string): Promise<void> {
   const owner = { uid: 0, gid: 0 }
   const file = (name: string, text: string) => ({ name, mode: 0o644, owner, content: Buffer.from(text) })
@@ -82,7 +82,7 @@ export async function probeShared(
     })
     writeFileSync(join(folder, 'seen'), '')
     const answer: Readable = await container.infoArchive({ path: '/probe/seen' })
-    // Nothing follows, but until it is read the connection stays open.
+    // The connection stays open until the empty body is read.
     answer.resume()
     return true
   } catch (cause) {
@@ -103,19 +103,15 @@ export async function seccompFor(
 ): Promise<string> {
   if (options.seccompProfile !== undefined) return options.seccompProfile
   if (!facts.seccomp || facts.architecture === undefined)
-    throw new SandboxError('unsupported', 'This daemon cannot filter system calls.', {
+    throw new SandboxError('unsupported', 'this daemon cannot filter system calls', {
       hint: 'Use a daemon on x86-64 or arm64 Linux with seccomp (docker info, “Security Options”).',
     })
   const profile = JSON.stringify(dockerProfile(facts.architecture))
   if (facts.kind === 'docker') return profile
   if (!options.shared)
-    throw new SandboxError(
-      'unsupported',
-      'Podman reads its seccomp profile from a file of its own machine.',
-      {
-        hint: 'Put our profile there (docs/docker.md says how) and name it with docker.seccompProfile.',
-      },
-    )
+    throw new SandboxError('unsupported', 'Podman needs the seccomp profile as a file on its own machine', {
+      hint: 'Copy our profile there (see docs/docker.md) and set docker.seccompProfile to its path.',
+    })
   const file = join(options.stateFolder, `seccomp-${facts.architecture}.json`)
   if (readText(file) !== profile) {
     const draft = `${file}.${randomBytes(6).toString('hex')}`

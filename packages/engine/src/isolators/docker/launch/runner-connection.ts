@@ -19,7 +19,7 @@ import type { SandboxPlace } from '../../isolator.ts'
 import { COPIED_RUNNER, SOCKET_FOLDER, SOCKET_NAME } from '../config.ts'
 import { ExecStream } from './attached-stream.ts'
 
-/** Getting a stream to the runner, in the two ways that there are. */
+/** A connection to the runner, through a shared folder or through the daemon. */
 export interface RunnerConnection {
   /** Resolves when the runner accepts connections. */
   ready(signal: AbortSignal): Promise<void>
@@ -32,7 +32,7 @@ export interface RunnerConnection {
 const O_PATH = 0o10000000
 const MAX_SOCKET_PATH = 107
 
-/** Through a folder that the sandbox's runner and we both see. */
+/** Connects through a socket in a folder that the runner and the engine share. */
 export class SocketConnection implements RunnerConnection {
   readonly folder: string
   readonly run: string
@@ -46,7 +46,7 @@ export class SocketConnection implements RunnerConnection {
       throw new SandboxError('invalid_argument', `runFolder: ${runFolder} is too long for a socket in it`)
   }
 
-  /** A new folder for a new life, closed to everyone but the runner's user. */
+  /** Creates a folder for each incarnation, accessible only to the runner's user. */
   prepare(rootId: number): void {
     rmSync(this.run, { recursive: true, force: true })
     mkdirSync(this.run, { recursive: true, mode: 0o711 })
@@ -54,7 +54,7 @@ export class SocketConnection implements RunnerConnection {
     if (rootId !== 0) chownSync(this.folder, rootId, rootId)
   }
 
-  /** The socket takes its name only when it listens. */
+  /** The runner gives the socket its name only when it listens. */
   async ready(signal: AbortSignal): Promise<void> {
     const seen = Promise.withResolvers<void>()
     const watcher = watch(this.folder, () => existsSync(this.socket) && seen.resolve())
@@ -62,7 +62,7 @@ export class SocketConnection implements RunnerConnection {
     watcher.on('error', seen.reject)
     signal.addEventListener('abort', stop, { once: true })
     try {
-      // Looked at after the watch began: nothing falls between the two.
+      // Check after the watch has started, so that no event is missed.
       if (!existsSync(this.socket)) await seen.promise
     } finally {
       signal.removeEventListener('abort', stop)
@@ -103,7 +103,7 @@ export class BridgeConnection implements RunnerConnection {
     this.container = container
   }
 
-  /** Tried until it can be had; starting the exec takes longer than a runner does. */
+  /** Retries until the runner answers. Starting the exec takes longer than starting the runner. */
   async ready(signal: AbortSignal): Promise<void> {
     for (;;) {
       signal.throwIfAborted()

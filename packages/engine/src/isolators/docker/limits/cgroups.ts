@@ -2,7 +2,7 @@ import { basename, dirname } from 'node:path'
 import { readText } from '../../../read-files.ts'
 import { layoutOfThisMachine, SandboxGroups } from '../../oci/limits/cgroups.ts'
 
-/** The control groups of a container on this machine; undefined when its process is not one of this machine's. */
+/** The control groups of a container on this machine. Undefined if its process runs on another machine. */
 export function groupsOf(pid: number, containerId: string): SandboxGroups | undefined {
   const lines = readText(`/proc/${pid}/cgroup`)?.split('\n') ?? []
   const paths = lines.map((line) => {

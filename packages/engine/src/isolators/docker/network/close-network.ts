@@ -26,8 +26,8 @@ export async function closeNetwork(
   })
   const [code] = await once(child, 'close')
   if (code !== 0)
-    throw new SandboxError('unsupported', `the container’s network could not be closed: ${said.trim()}`, {
-      hint: 'Use the network none, or a kernel with nf_tables.',
+    throw new SandboxError('unsupported', `cannot restrict the container’s network: ${said.trim()}`, {
+      hint: 'Use the network `none`, or a kernel with nf_tables.',
     })
 }
 

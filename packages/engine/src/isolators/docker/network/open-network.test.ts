@@ -6,8 +6,8 @@ import { openDockerCage } from '../testing/cage.ts'
 import { dockerMissing } from '../testing/daemons.ts'
 
 /**
- * The network `open` of a container. The daemon gives it a namespace with nothing but a loopback; a cable that this test makes leads into another
- * namespace with stand-in addresses, so no packet leaves the machine.
+ * The network `open` of a container. The daemon creates a namespace with only a loopback. This test connects it to
+ * another namespace with stand-in addresses, so no packet leaves the machine.
  */
 const tools = ['ip', 'nsenter', 'perl'].filter((name) => !hasProgram(name))
 const reason = dockerMissing() ?? (tools.length > 0 ? `needs ${tools.join(', ')}` : undefined)
@@ -27,12 +27,12 @@ afterAll(() => {
 })
 
 describe('docker: network open', () => {
-  it('blocks private and metadata addresses, and reports how it is weaker', {
+  it('blocks private and metadata addresses, and reports its weaknesses', {
     timeout: 120_000,
   }, async () => {
     await using cage = await openDockerCage('docker')
     const isolator = cage.another({ network: 'none', openNetwork: { allow: [] } })
-    expect((await isolator.weaker()).join(' ')).toContain('not to those that it gets later')
+    expect((await isolator.weaker()).join(' ')).toContain('not those that it gets later')
     expect((await cage.another({ bridge: true }).weaker()).join(' ')).toContain('reaches private networks')
     const spec = cage.spec({ network: 'open' })
     const sandbox = await isolator.start(spec)
@@ -51,7 +51,7 @@ describe('docker: network open', () => {
       talk.sh(
         `perl -MSocket -e 'alarm 5; socket(my $s, AF_INET, SOCK_STREAM, 0); connect($s, pack_sockaddr_in(8080, inet_aton("${address}"))); print "$!"'`,
       )
-    // Nothing listens there, which is an answer.
+    // Nothing listens there, so a refused connection proves that the address is reachable.
     expect((await connect('12.34.56.78')).out).toBe('Connection refused')
     for (const address of ['10.9.9.9', '169.254.169.254', '192.168.77.1'])
       expect((await connect(address)).out).toBe('No route to host')

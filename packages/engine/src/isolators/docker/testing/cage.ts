@@ -1,4 +1,4 @@
-/** Sandboxes of `docker`, on a daemon of our own, for tests. */
+/** Sandboxes of `docker` on a private daemon, for tests. */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,12 +16,12 @@ export interface DockerCage extends Cage {
   readonly isolator: DockerIsolator
   readonly owner: string
   readonly options: DockerIsolatorOptions
-  /** Another isolator on the same daemon, as another process would have. */
+  /** Creates another isolator on the same daemon, as another process would. */
   another(options?: Partial<DockerIsolatorOptions>): DockerIsolator
   spec(changes?: SpecChanges): IsolatorSpec
 }
 
-/** All containers are of the same users of the host, and their root is root there: a daemon has no words for limits of their own. */
+/** All containers share the host's users, and the Engine API cannot limit these resources per container. */
 const SHARED = {
   neighbours: ['inotify', 'terminals', 'queues', 'timers', 'signals', 'pipes'],
   host: ['inotify'],

@@ -1,6 +1,6 @@
 /**
- * A Docker daemon, or Podman's service, of our own: nothing of one that may be here already is used, seen or changed. For tests and the
- * benchmark.
+ * A private Docker daemon or Podman service, for tests and the benchmark. It neither uses nor changes a daemon that
+ * the machine already has.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -27,18 +27,18 @@ import { findProgram } from '../../oci/launch/find-program.ts'
 
 export interface PrivateDaemon {
   readonly socketPath: string
-  /** Its view of the machine's files. */
+  /** The machine's files as the daemon sees them. */
   readonly root: string
   /** The control group that its containers are in. */
   readonly group: string
-  /** Ends it, with every process and mount that it has made. */
+  /** Stops the daemon and removes all its processes and mounts. */
   stop(): Promise<void>
 }
 
 const START_MS = 60_000
 const STOP_MS = 15_000
 
-/** Why it cannot be started here; undefined when it can. */
+/** Why the daemon cannot start on this machine. Undefined if it can. */
 export function dockerMissing(): string | undefined {
   return missing('a private dockerd', ['dockerd', 'containerd', 'runc'], 'docker.io')
 }
@@ -49,7 +49,7 @@ export function podmanMissing(): string | undefined {
 
 export interface DaemonOptions {
   readonly group?: string
-  /** Ids of their own for containers: dockerd gives all of them the same range, Podman each its own if it is asked to. */
+  /** Remapped ids: dockerd gives all containers the same range; Podman gives each container its own on request. */
   readonly remap?: boolean
   /** Podman: the OCI runtime. Default: crun. */
   readonly runtime?: string
@@ -63,7 +63,7 @@ export async function startDockerd(folder: string, options: DaemonOptions = {}):
   return start(
     folder,
     group,
-    // dockerd would talk to a containerd of the machine if it found one, and read the machine's settings.
+    // Otherwise dockerd uses the machine's containerd and settings.
     `${remap ? showIds(folder) : ''}
      if [ -d /etc/docker ]; then mount -t tmpfs -o mode=755 tmpfs /etc/docker; fi`,
     [
@@ -78,7 +78,7 @@ export async function startDockerd(folder: string, options: DaemonOptions = {}):
   )
 }
 
-/** crun refuses to work where both versions of control groups are mounted, so the newer one, which has no controllers there, is hidden. */
+/** crun refuses to start where cgroup v1 and v2 are both mounted, so hide v2, which has no controllers there. */
 export async function startPodman(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
   const { group = groupName(), remap = false, runtime = 'crun' } = options
   const socketPath = join(folder, 'podman.sock')
@@ -116,8 +116,9 @@ function showIds(folder: string): string {
 }
 
 /**
- * In a mount namespace where `/run` is empty: containerd keeps sockets in `/run/containerd` whatever it is told. Its mounts end with it.
- * Should we be killed, it gets SIGTERM. With a /dev/null of its own, because runtimes change the owner of what they use as standard input.
+ * Runs the daemon in a mount namespace, so its mounts end with it. `/run` is empty there, because containerd always
+ * uses `/run/containerd`. /dev/null is private, because runtimes change the owner of their standard input. If this
+ * process is killed, the daemon gets SIGTERM.
  */
 async function start(
   folder: string,
@@ -126,7 +127,7 @@ async function start(
   command: readonly string[],
   socketPath: string,
 ): Promise<PrivateDaemon> {
-  // The root of a container may be an unknown user here, and must pass through.
+  // The root of a container may be an unknown user here and must pass through this folder.
   chmodSync(folder, 0o711)
   const script = `set -e
     mount -t tmpfs -o mode=755 tmpfs /run
@@ -141,7 +142,7 @@ async function start(
       ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
       ...['sh', '-c', script, 'sh', ...command],
     ],
-    // In its own folder: Podman’s conmon writes files into the working directory, and an import stays in TMPDIR.
+    // Podman's conmon writes files into the working directory, and imports stay in TMPDIR.
     { stdio: ['ignore', log, log], detached: true, cwd: folder, env: { ...process.env, TMPDIR: folder } },
   )
   closeSync(log)
@@ -183,10 +184,10 @@ function ping(socketPath: string): Promise<boolean> {
   })
 }
 
-/** First as it should be; then whatever is left, found by its mount namespace: the parents of containers outlive it on purpose. */
+/** Stops the daemon, then kills the processes left in its mount namespace: containers' parents outlive the daemon. */
 async function end(child: ChildProcess): Promise<void> {
   const namespace = child.pid === undefined ? undefined : namespaceOf(child.pid)
-  if (namespace === namespaceOf(process.pid)) throw new Error('the daemon is not in a namespace of its own')
+  if (namespace === namespaceOf(process.pid)) throw new Error('the daemon is not in its own mount namespace')
   if (child.exitCode === null && child.signalCode === null) {
     const exited = once(child, 'exit')
     child.kill('SIGTERM')
@@ -203,7 +204,7 @@ async function removeGroups(group: string): Promise<void> {
   for (const root of roots) await removeGroup(join(root, group))
 }
 
-/** A group is busy until the last of its dead has been reaped, which PID 1 of some machines does only every other second. */
+/** A group is busy until its last zombie is reaped. PID 1 of some machines reaps only every two seconds. */
 async function removeGroup(path: string): Promise<void> {
   if (!existsSync(path)) return
   for (const entry of readdirSync(path, { withFileTypes: true }))
@@ -232,7 +233,7 @@ async function endAll(isOurs: (pid: string) => boolean): Promise<void> {
       try {
         process.kill(Number(pid), 'SIGKILL')
       } catch {
-        // It ended by itself.
+        // The process has exited.
       }
     }
     await sleep(20)
@@ -240,7 +241,7 @@ async function endAll(isOurs: (pid: string) => boolean): Promise<void> {
   throw new Error(`processes ${find().join(', ')} do not end`)
 }
 
-/** Its mounts have gone with its namespace. */
+/** The daemon's mounts ended with its namespace. */
 export function removeDaemonFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
 }

@@ -1,4 +1,4 @@
-/** A small image of this machine's own files, for tests: a shell and a few programs, with the libraries that they need. */
+/** A small image from this machine's files, for tests: a shell and a few programs with their libraries. */
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -7,13 +7,13 @@ import type { IdRanges } from '../privileges/id-ranges.ts'
 /**
  * A sandbox's disk: the writable side of its overlay. Its files have the owners that the sandbox sees, 0 to 65535,
  * and the shim maps them to the sandbox's range. So files of a sandbox's root, including setuid programs, belong to
- * root on the host. That is why the folder is closed to other users.
+ * root on the host. Therefore other users have no access to the folder.
  *
  * The content of `upper` is hostile once a sandbox has run on it (a link called `etc` to the host's `/etc`), and we
  * are root. So it is never written to from here: it starts empty, is mounted as it is, and is removed as a whole.
  */
 
-/** The first id of the sandbox's range: the one it had, or a new one. */
+/** The first id of the sandbox's range. A sandbox without a range gets a new one. */
 export function rangeOf(places: Places, ranges: IdRanges): number {
   const known = readRange(places)
   if (known !== undefined && ranges.holds(known, places.folder)) return known
@@ -39,7 +39,7 @@ export function readRange(places: Places): number | undefined {
   }
 }
 
-/** Makes it, or makes it ready for another life. */
+/** Creates the disk, or prepares an existing disk for the next incarnation. */
 export function prepareDisk({ disk, upper, work }: Places): void {
   if (makeFolder(disk, 0o700)) {
     makeFolder(upper, 0o755)
@@ -52,7 +52,7 @@ export function prepareDisk({ disk, upper, work }: Places): void {
   makeFolder(work, 0o700)
 }
 
-/** False when it was there. */
+/** Returns false if the folder existed. */
 function makeFolder(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })
@@ -73,7 +73,7 @@ export class DiskRemover {
   readonly #command: readonly [string, ...string[]]
   #process: SmallProcess | undefined
 
-  /** How to start `runner tree serve` with the rights that it takes. */
+  /** The command that starts `runner tree serve` with the required privileges. */
   constructor(command: readonly [string, ...string[]]) {
     this.#command = command
   }
@@ -84,15 +84,15 @@ export class DiskRemover {
     const [program, ...args] = this.#command
     if (!this.#process?.alive) this.#process = new SmallProcess(program, args)
     const line = await this.#process.ask(['remove', ...there, ''].join('\0')).catch((cause: Error) => {
-      throw new SandboxError('unavailable', `a disk could not be removed: ${cause.message}`, {
+      throw new SandboxError('unavailable', `cannot remove a disk: ${cause.message}`, {
         cause,
-        hint: 'Is the runner’s binary where it was? `sandkasten doctor` says what this machine lacks.',
+        hint: 'Check that the runner’s binary still exists. `sandkasten doctor` shows what this machine lacks.',
       })
     })
     const { error } = JSON.parse(line) as { error?: string }
     // Another process may have removed it at the same time.
     if (error !== undefined && there.some((path) => lstatSync(path, { throwIfNoEntry: false })))
-      throw new SandboxError('internal', `a disk could not be removed: ${error}`)
+      throw new SandboxError('internal', `cannot remove a disk: ${error}`)
   }
 
   async close(): Promise<void> {

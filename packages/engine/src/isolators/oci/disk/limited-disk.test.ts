@@ -22,7 +22,7 @@ const age = (file: string, ms: number) => {
 }
 
 describe('templates of disks with a limit', () => {
-  it('are made once for each size, and take next to no room', async () => {
+  it('are created once per size and use almost no disk space', async () => {
     const template = await diskTemplateFor(64 * MiB, folder)
     const { ino, size, blocks } = statSync(template)
     expect(size).toBe(64 * MiB)
@@ -30,7 +30,7 @@ describe('templates of disks with a limit', () => {
     expect(statSync(await diskTemplateFor(64 * MiB, folder)).ino).toBe(ino)
   })
 
-  it('go when no sandbox has been made of them for an hour, and drafts of killed processes with them', async () => {
+  it('are removed after an hour without use, together with drafts of killed processes', async () => {
     const [old, used] = [await diskTemplateFor(16 * MiB, folder), await diskTemplateFor(32 * MiB, folder)]
     const draft = join(folder, `disk-${16 * MiB}.ext4.0123456789ab`)
     const other = join(folder, 'host-0123456789abcdef')
@@ -43,7 +43,7 @@ describe('templates of disks with a limit', () => {
     expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
   })
 
-  it('go with a sweep, also when no other size is asked for', async () => {
+  it('are removed by a sweep even if no other size is requested', async () => {
     const imagesFolder = join(folder, 'images')
     const old = await diskTemplateFor(16 * MiB, imagesFolder)
     age(old, 2 * HOUR)
@@ -58,11 +58,11 @@ describe('templates of disks with a limit', () => {
     expect(existsSync(old)).toBe(false)
   })
 
-  it('are collected where there is no folder of images yet', () => {
+  it('are collected without error if the image folder does not exist yet', () => {
     expect(collectDiskTemplates(join(folder, 'none'))).toEqual([])
   })
 
-  it('stay few, whatever sizes callers choose', async () => {
+  it('are limited in number, whichever sizes callers choose', async () => {
     for (let index = 0; index < 100; index++) {
       const file = join(folder, `disk-${index + 1}.ext4`)
       writeFileSync(file, '')

@@ -83,9 +83,9 @@ async function format(file: string, bytes: number): Promise<void> {
     await run('mkfs.ext4', [...options, file], { env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' } })
   } catch (cause) {
     if (errnoOf(cause) !== 'ENOENT' && isFull(dirname(file))) throw noRoom(cause)
-    throw new SandboxError('unavailable', 'the file system of a disk with a limit could not be made', {
+    throw new SandboxError('unavailable', 'cannot create the file system of a disk with a limit', {
       cause,
-      hint: 'Run: apt-get install e2fsprogs; or leave the limit of the disk out.',
+      hint: 'Run: apt-get install e2fsprogs; or omit the disk limit.',
     })
   }
 }
@@ -99,7 +99,7 @@ function isFull(folder: string): boolean {
 function noRoom(cause: unknown): SandboxError {
   return translate(
     Object.assign(new Error('ENOSPC', { cause }), { code: 'ENOSPC' }),
-    'the disk could not be made',
+    'cannot create the disk',
   )
 }
 

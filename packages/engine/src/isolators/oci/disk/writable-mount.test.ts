@@ -14,7 +14,7 @@ import { policyFor } from '../seccomp/policy.ts'
 import { type Bench, createBench, reasonToSkip } from '../testing/bench.ts'
 import { testedRuntime } from '../testing/runtimes.ts'
 
-/** A folder of the host that a sandbox writes to: whose the files are, and what the sandbox cannot do to the host with them. */
+/** Writable mounts of host folders: the owners of new files, and attacks on the host through the folder. */
 describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
   const runtime = testedRuntime(kind)
   let reason: string | undefined
@@ -43,7 +43,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
   const writable = (source: string) => [{ source, target: '/shared', readOnly: false, asOwner: true }]
 
   it.each([0, 1000, 54321])(
-    'what the sandbox writes belongs to the owner of the folder: %i',
+    'files that the sandbox writes belong to the owner of the folder: %i',
     async (owner) => {
       const source = folder(owner)
       const box = await bench.start({ mounts: writable(source) })
@@ -57,13 +57,13 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
         expect([name, uid, gid]).toEqual([name, owner, owner])
       }
       expect(readFileSync(join(source, 'theirs'), 'utf8')).toBe('after\n')
-      // The files API takes the same way.
+      // The files API maps owners the same way.
       await box.client.files.write('/shared/by-api', 'z')
       expect(lstatSync(join(source, 'by-api')).uid).toBe(owner)
     },
   )
 
-  it('a file of another owner than the folder’s stays closed', async () => {
+  it('the sandbox cannot read a file whose owner differs from the folder’s', async () => {
     const source = folder(1000)
     writeFileSync(join(source, 'roots'), 'secret', { mode: 0o600 })
     const box = await bench.start({ mounts: writable(source) })
@@ -104,13 +104,13 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     }
     await expect(box.client.files.chmod('/shared/id', 0o4755)).rejects.toThrow()
     for (const name of readdirSync(source)) expect(lstatSync(join(source, name)).mode & 0o6000).toBe(0)
-    // Plain files are made as ever, by these calls too.
+    // The same calls still create plain files.
     expect(
       (await box.sh('umask 0; mkdir -m 1777 /shared/d; : > /shared/d/f; mkfifo /shared/p; ls /shared/d')).out,
     ).toBe('f')
   })
 
-  it('no device can be made, and a file capability cannot be set', async () => {
+  it('no device can be created, and a file capability cannot be set', async () => {
     const source = folder(0)
     const box = await bench.start({ mounts: writable(source) })
     for (const user of bench.users) {
@@ -121,7 +121,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     expect((await box.sh(capability)).out).toBe('-1')
   })
 
-  it('the sandbox cannot leave the folder: not by links, the parent, or mounts below', async () => {
+  it('the sandbox cannot leave the folder through links, the parent or mounts below it', async () => {
     const source = folder(0)
     writeFileSync(join(bench.folder, 'outside'), 'secret', { mode: 0o644 })
     symlinkSync(join(bench.folder, 'outside'), join(source, 'link'))
@@ -133,7 +133,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     expect(readFileSync(join(bench.folder, 'outside'), 'utf8')).toBe('secret')
   })
 
-  it('a link that takes the place of a mounted folder is refused at the next start', async () => {
+  it('the next start rejects a link that replaced a mounted folder', async () => {
     const source = folder(0)
     mkdirSync(join(source, 'sub'))
     const mounts = [
@@ -141,7 +141,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
       { source: join(source, 'sub'), target: '/sub', readOnly: false, asOwner: true, exact: true },
     ]
     const box = await bench.start({ sandboxId: 'redirect', mounts })
-    // The one mount is inside of the other: the sandbox can rename it away, and put a link there.
+    // One mount is inside the other, so the sandbox can replace the inner folder with a link.
     expect((await box.sh('mv /shared/sub /shared/old && ln -s /etc /shared/sub && echo done')).out).toBe(
       'done',
     )
@@ -151,7 +151,7 @@ describe.each(['crun', 'runc'] as const)('a writable mount on %s', (kind) => {
     expect((again as Error).message).toMatch(/sub: .*symbolic links/i)
   })
 
-  it('/ itself, and a file system that cannot map owners, are refused', async () => {
+  it('mounts of / and of file systems that cannot map owners are rejected', async () => {
     for (const [mounts, code] of [
       [[{ source: '/', target: '/shared', readOnly: false, asOwner: true }], 'invalid_argument'],
       [[{ source: '/proc', target: '/shared', readOnly: false, asOwner: true }], undefined],

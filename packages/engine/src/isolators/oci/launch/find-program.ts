@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
-/** Absolute, so that nothing is looked up again with another PATH. */
+/** Returns an absolute path, so that no later lookup uses another PATH. */
 export function findProgram(name: string): string {
   if (name.startsWith('/')) return name
   for (const folder of [
@@ -17,7 +17,7 @@ export function findProgram(name: string): string {
       accessSync(join(folder, name), constants.X_OK)
       return join(folder, name)
     } catch {
-      // The next one.
+      // Try the next folder.
     }
   }
   throw new SandboxError('unavailable', `${name} is not installed`, {

@@ -19,8 +19,8 @@ afterEach(async () => {
 })
 afterAll(() => bench?.[Symbol.asyncDispose]())
 
-describe('a life in a gVisor', () => {
-  it('is another kernel’s, and its end is known', async () => {
+describe('a sandbox on gVisor', () => {
+  it('runs on another kernel and reports its end', async () => {
     const box = await bench.start()
     expect((await box.sh('cat /proc/version')).out).not.toBe(readFileSync('/proc/version', 'utf8').trim())
     const end = await box.sandbox.kill()
@@ -28,7 +28,7 @@ describe('a life in a gVisor', () => {
     expect(await bench.isolator.lastEnd(box.spec)).toEqual(end)
   })
 
-  it('ends with its runner, its kernel, or the server of its files, and that is seen', async () => {
+  it('ends with its runner, its kernel or its file server, and reports its end', async () => {
     const stopped = await bench.start()
     await stopped.sh('kill -TERM 1', { user: '0' })
     expect(await stopped.sandbox.ended).toMatchObject({ exitCode: 0, killed: false, unwitnessed: false })
@@ -51,11 +51,11 @@ describe('a life in a gVisor', () => {
     expect(await box.sandbox.ended).toMatchObject({ unwitnessed: true })
   })
 
-  it('keeps its disk, with the owners that it sees, which are the disk’s', async () => {
+  it('keeps its disk, with the owners that the sandbox sees', async () => {
     const box = await bench.start()
     await box.sh('echo kept > file; ln file link; echo more >> link; chmod 640 link')
     await box.sh('echo roots > /var/tmp/roots', { user: '0' })
-    // Two names of one file are one file.
+    // Hard links stay hard links.
     expect((await box.sh('cat file; stat -c "%a %h" file link')).out).toBe('kept\nmore\n640 2\n640 2')
     await box.sandbox.kill()
     const upper = join(box.spec.folder, 'disk/upper')
@@ -65,7 +65,7 @@ describe('a life in a gVisor', () => {
     expect((await again.sh('cat link; stat -c %u /var/tmp/roots')).out).toBe('kept\nmore\n0')
     again.client.close()
     await again.sandbox.kill()
-    // And it is bound to no runtime.
+    // Another runtime can use the same disk.
     const crun = bench.another({ runtime: 'crun' })
     const elsewhere = await open(box.spec, await crun.start(box.spec))
     expect((await elsewhere.sh('cat link; stat -c %u file')).out).toBe('kept\nmore\n1000')
@@ -73,8 +73,8 @@ describe('a life in a gVisor', () => {
   })
 })
 
-describe('the way in', () => {
-  it('is for many at once, and waits while the sandbox is held', async () => {
+describe('connections to a sandbox on gVisor', () => {
+  it('work in parallel and wait while the sandbox is held', async () => {
     const box = await bench.start()
     const clients = await Promise.all(
       Array.from({ length: 30 }, async () => RunnerClient.connect(await box.sandbox.connect())),
@@ -94,8 +94,8 @@ describe('the way in', () => {
   })
 })
 
-describe('limits in a gVisor', () => {
-  it('processes are counted inside: a bomb stops at the limit, and the sandbox goes on', async () => {
+describe('limits on gVisor', () => {
+  it('processes are counted inside: a fork bomb stops at the limit, and the sandbox keeps running', async () => {
     const box = await bench.start({ limits: { pids: 40 } })
     const bomb = `perl -e '$| = 1; my $n = 0; for (1..200) { my $p = fork; last unless defined $p; if (!$p) { sleep 1000 } $n++ } print "$n $!"; kill 9, -getpgrp'`
     const { out } = await box.sh(`exec setsid -w ${bomb}`)

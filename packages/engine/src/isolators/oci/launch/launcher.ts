@@ -12,16 +12,16 @@ export class Launcher {
     this.#command = command
   }
 
-  /** Starts the launcher if it does not run; it begins to prepare at once. It writes its defects to the file `log`. */
+  /** Starts the launcher if it does not run. It prepares a shim at once and writes errors to the file `log`. */
   warm(setup: () => object, log: string): void {
     if (this.#process?.alive) return
     const [program, ...args] = this.#command
     this.#process = new SmallProcess(program, args, { first: JSON.stringify(setup()), log })
   }
 
-  /** The first line that the shim says; empty when it ended without one. */
+  /** The first line from the shim. Empty if the shim ended without one. */
   async start(task: object): Promise<string> {
-    if (!this.#process) throw new Error('there is no launcher')
+    if (!this.#process) throw new Error('the launcher is not running')
     return this.#process.ask(JSON.stringify(task))
   }
 

@@ -49,6 +49,6 @@ function useless(runtime: string, detail: string, why: string): ProbeResult {
   return {
     ok: false,
     reason: `${runtime} (${detail}) does not work here: ${why.trim().split('\n', 1)[0]}`,
-    fix: 'Get a newer one (of Debian 13, or gVisor’s own), which needs no library, and name its path: --runtime /path/to/runsc.',
+    fix: 'Install a newer runsc (from Debian 13 or gVisor’s releases; it needs no libraries) and pass its path: --runtime /path/to/runsc.',
   }
 }

@@ -11,8 +11,8 @@ const hybrid: CgroupLayout = {
   v2: { root: '/cg/unified', controllers: [] },
 }
 
-describe('which runtime it is', () => {
-  it('its name says, or its version', async () => {
+describe('the kind of a runtime', () => {
+  it('comes from its name or its version', async () => {
     expect(kindOf('runc version 1.1.5+ds1')).toBe('runc')
     expect(kindOf('crun version 1.8.1')).toBe('crun')
     expect(kindOf('runsc version 0.0~20240729.0')).toBe('runsc')
@@ -44,7 +44,7 @@ describe.each(['runc', 'runsc'] as const)('%s', async (kind) => {
       await body()
     }, 120_000)
 
-  test('starts within the least limits that are accepted, and within no less', async () => {
+  test('starts with the lowest accepted limits and rejects lower ones', async () => {
     await using bench = await createBench(runtime)
     const limits = leastLimits(kind)
     const box = await bench.start({ limits })
@@ -56,7 +56,7 @@ describe.each(['runc', 'runsc'] as const)('%s', async (kind) => {
     expect(existsSync(less.folder)).toBe(false)
   })
 
-  test('makes no control group: not in ours, and nowhere else', async () => {
+  test('creates no control group, neither in ours nor elsewhere', async () => {
     await using bench = await createBench(runtime)
     await bench.start()
     for (const root of [
@@ -87,7 +87,7 @@ describe.each(['runc', 'runsc'] as const)('%s', async (kind) => {
     expect(bench.leftovers()).toEqual([])
   })
 
-  test('a path is as good as a name', async () => {
+  test('can be given as a path', async () => {
     await using bench = await createBench(runtime)
     const wrapper = join(bench.folder, 'wrapper')
     writeFileSync(wrapper, `#!/bin/sh\nexec ${(await findRuntime(runtime)).program} "$@"\n`)
@@ -101,7 +101,7 @@ describe.each(['runc', 'runsc'] as const)('%s', async (kind) => {
     await another.remove(spec)
   })
 
-  test('a network that was asked for is there, or refused', async () => {
+  test('provides a requested network or rejects it', async () => {
     await using bench = await createBench(runtime)
     if (kind === 'runsc') {
       await expect(bench.start({ network: 'open' })).rejects.toMatchObject({ code: 'unsupported' })

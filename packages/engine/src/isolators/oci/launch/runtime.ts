@@ -18,7 +18,7 @@ export interface Runtime {
   readonly program: string
 }
 
-/** Decides by the name, without running it. Only a name that says so counts as gVisor's. */
+/** Decides by the name, without running the program. */
 export function isolationOf(options: {
   runtime?: string
   runtimeKind?: RuntimeKind
@@ -38,7 +38,7 @@ export async function findRuntime(
   const found = await lookUp(name, kind)
   if (found.kind === 'crun' || privileges === 'root') return found
   throw new SandboxError('unsupported', `sandboxes on ${found.kind} need root`, {
-    hint: 'Leave oci.runtime (--runtime) out: an ordinary account’s sandboxes are on crun. Or run the engine as root.',
+    hint: 'Omit oci.runtime (--runtime) to use crun, the only runtime for ordinary accounts, or run the engine as root.',
   })
 }
 
@@ -50,7 +50,7 @@ async function lookUp(name: string, kind: RuntimeKind | undefined): Promise<Runt
   const found = kindOf(version)
   if (found) return { kind: found, program }
   throw new SandboxError('invalid_argument', `${name} is not a known runtime: ${version}`, {
-    hint: `Use ${runtimeKinds.join(', ')}, or say in \`runtimeKind\` whose words it understands.`,
+    hint: `Use ${runtimeKinds.join(', ')}, or set \`runtimeKind\` to the one with the same command line.`,
   })
 }
 
@@ -60,7 +60,7 @@ export async function versionOf(program: string): Promise<string> {
     const { stdout } = await promisify(execFile)(findProgram(program), ['--version'], { timeout: 30_000 })
     return stdout.split('\n', 1)[0]!
   } catch (cause) {
-    throw new SandboxError('unavailable', `${program} cannot be run: ${(cause as Error).message.trim()}`, {
+    throw new SandboxError('unavailable', `cannot run ${program}: ${(cause as Error).message.trim()}`, {
       cause,
       hint: `Run: apt-get install ${packageOf(program)}`,
     })
@@ -71,7 +71,7 @@ export function kindOf(version: string): RuntimeKind | undefined {
   return runtimeKinds.find((kind) => version.startsWith(`${kind} `))
 }
 
-/** Which package brings it, where that can be told. */
+/** The Debian package of the program, if known. */
 export function packageOf(name: string): string {
   const word = basename(name)
   return (runtimeKinds as readonly string[]).includes(word) ? word : 'crun'
@@ -81,13 +81,13 @@ export function packageOf(name: string): string {
  * The arguments that start the sandbox of the stage, and the control groups that the runtime sees.
  *
  * The control groups are ours: the process that becomes the runtime joins them first, and its children stay there.
- * crun can be told to leave them alone. It refuses to start where v1 and v2 are mounted side by side, so it does not
- * see v2 there. runc cannot be told: it makes groups of its own below the current one, and at the top of hierarchies
- * where it is in none, always with the same name. So they are read-only to runc, and runc is told to accept that.
- * runsc can be told.
+ * - crun and runsc have an option to leave control groups alone. crun refuses to start where v1 and v2 are mounted
+ *   side by side, so v2 is hidden from it.
+ * - runc has no such option. It creates groups below the current one, or at the top of a hierarchy, always with the
+ *   same name. So the groups are read-only to runc, and an option makes it accept that.
  *
- * runsc gets more options: no network but the loopback of its own kernel; files are written in place, not into a
- * layer of its own; and the filter of `config.json` applies inside, where it restricts calls to gVisor's kernel.
+ * runsc gets more options. Its network is the loopback of its own kernel. It writes files in place, not into its own
+ * layer. The filter of `config.json` applies inside and restricts calls to gVisor's kernel.
  */
 export function waysOf(
   kind: RuntimeKind,
@@ -141,7 +141,7 @@ export function ownCapabilities(kind: RuntimeKind): number {
   return kind === 'runsc' ? 0x8001f : 0
 }
 
-/** What a runtime that keeps running, which only gVisor does, needs for itself in addition to the sandbox's limits. */
+/** The runtime's own needs in addition to the sandbox's limits. Only gVisor keeps running after the start. */
 export function runtimeOverhead(
   kind: RuntimeKind,
   { pids }: { pids: number },

@@ -18,7 +18,7 @@ export function shimSetup(input: {
   readonly runtime: Runtime
   readonly runner: string
   readonly stage: string
-  /** The groups that we use, and all that there are. */
+  /** The hierarchies that we use, and all that exist. */
   readonly layout: CgroupLayout
   readonly machine: CgroupLayout
   readonly cgroupParent: string
@@ -71,7 +71,7 @@ export function shimTask(input: TaskInput): object {
   const { spec, places, image, privileges } = input
   const { inside } = privileges
   const missing = missingControllers(input.layout)
-  // The processes of a gVisor are not the host's, so no control group counts them.
+  // The host does not see processes inside gVisor, so no control group counts them.
   const uncounted = input.runtime === 'runsc' ? [...missing, 'pids'] : missing
   const kernel = kernelLimits(privileges.kind, input.runtime, spec.limits, uncounted)
   const binds = [
@@ -103,7 +103,7 @@ export function shimTask(input: TaskInput): object {
     written: spec.layers?.length ?? 0,
     skeleton: skeletonOf(spec, privileges.skeleton(spec)).map((entry) => ({
       ...entry,
-      // As far as it has a name inside.
+      // Only if the id exists inside.
       owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
     })),
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,

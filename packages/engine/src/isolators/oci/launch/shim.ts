@@ -13,22 +13,20 @@ import { startTimeOf } from './process-start-time.ts'
 /** How long a shim may take to greet. It does nothing else first, so only a stuck machine takes this long. */
 const GREETING_MS = 10_000
 
-/** The shim's side of things, from here: starting one, finding one, hearing how its sandbox ended. */
-
 /** Resolves when the runner accepts connections. The shim outlives this process. */
 export async function startShim(launcher: Launcher, task: object, sandboxId: string): Promise<void> {
   const failed = (message: string, cause?: unknown) =>
     new SandboxError('unavailable', `${NOT_STARTED}: ${message}`, {
       sandboxId,
       cause,
-      hint: '`sandkasten doctor` says what this machine lacks.',
+      hint: '`sandkasten doctor` shows what this machine lacks.',
     })
   const line = await launcher.start(task).catch((cause: Error) => {
     throw failed(cause.message, cause)
   })
   const fields = parseLine(line)
   if (typeof fields?.pid === 'number') return
-  const message = typeof fields?.error === 'string' ? fields.error : 'no answer from its shim'
+  const message = typeof fields?.error === 'string' ? fields.error : 'the shim did not answer'
   const errno = typeof fields?.errno === 'number' ? fields.errno : 0
   const code = errnoName(errno)
   if (!ofTheDisk.includes(code)) throw failed(message)
@@ -38,7 +36,7 @@ export async function startShim(launcher: Launcher, task: object, sandboxId: str
 /** Errors that a shim meets only in the data folder. */
 const ofTheDisk = ['ENOSPC', 'EDQUOT', 'EROFS', 'EUCLEAN']
 
-const NOT_STARTED = 'the sandbox could not be started'
+const NOT_STARTED = 'cannot start the sandbox'
 
 /** The identity of a shim: pid and start time, because pids are reused. */
 export interface ShimIdentity {
@@ -48,15 +46,15 @@ export interface ShimIdentity {
   readonly group: string
 }
 
-/** A connection to a living shim. It names that very shim: a pid would be only a number, which is used again. */
+/** A connection to a running shim. Unlike a pid, it cannot refer to another process later. */
 export class Witness {
   readonly shim: ShimIdentity
-  /** The end as the shim told it; undefined when it was cut off before it could. Never rejects. */
+  /** The exit report of the shim. Undefined if the connection closed before the report. Never rejects. */
   readonly told: Promise<SandboxEnd | undefined>
   private readonly socket: Socket
   private readonly replies: ((reply: Record<string, unknown> | undefined) => void)[] = []
 
-  /** `rest` is what came after the greeting. */
+  /** `rest` contains the bytes after the greeting. */
   private constructor(socket: Socket, shim: ShimIdentity, rest: string) {
     this.socket = socket
     this.shim = shim
@@ -84,7 +82,7 @@ export class Witness {
       for (let tries = 0; this.lives() && tries < 1000; tries++) await (tries < 50 ? nextTurn() : sleep(1))
       return end
     })
-    // Waiting for a sandbox's end is no reason for a process to stay.
+    // Waiting for a sandbox to end does not keep this process alive.
     socket.unref()
   }
 
@@ -133,7 +131,7 @@ export class Witness {
     this.socket.write('kill\n')
   }
 
-  /** Resolves when no process of the sandbox runs any more. Should we die, however we die, the shim lets them go. */
+  /** Resolves when all processes of the sandbox are frozen. If this process dies, the shim thaws them. */
   async hold(): Promise<void> {
     await this.ask('hold', 'frozen')
   }
@@ -153,7 +151,7 @@ export class Witness {
       }
     }).finally(() => this.socket.unref())
     if (reply?.held === (done === 'frozen')) return
-    const reason = typeof reply?.error === 'string' ? reply.error : 'its shim has gone'
+    const reason = typeof reply?.error === 'string' ? reply.error : 'the shim has exited'
     throw new SandboxError('unavailable', `the sandbox could not be ${done}: ${reason}`)
   }
 
@@ -186,7 +184,7 @@ function identityOf(fields: Record<string, unknown> | undefined): ShimIdentity |
   return { pid, startTime, group }
 }
 
-/** How the last life ended, if a shim wrote it down. */
+/** How the last incarnation ended, if its shim recorded it. */
 export function readEnd(places: Places): SandboxEnd | undefined {
   try {
     return parseEnd(readFileSync(places.end, 'utf8'))

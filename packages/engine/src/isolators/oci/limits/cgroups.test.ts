@@ -28,11 +28,11 @@ const layouts = {
 }
 
 describe('layouts', () => {
-  it.each(['v1', 'v2', 'hybrid'] as const)('%s offers all that we need', (name) => {
+  it.each(['v1', 'v2', 'hybrid'] as const)('%s has all required controllers', (name) => {
     expect(missingControllers(layouts[name])).toEqual([])
   })
 
-  it('v1: each controller in its own hierarchy, two that share one are one group, and a freezer', () => {
+  it('v1: one group per hierarchy, one group for two controllers that share a hierarchy, and a freezer', () => {
     const groups = planGroups(layouts.v1, 'parent', limits)
     expect(groups.map(({ parent, oom, freezer }) => [parent, oom, freezer])).toEqual([
       ['/sys/fs/cgroup/memory/parent', 1, null],
@@ -56,14 +56,14 @@ describe('layouts', () => {
     expect(hiddenFromRuntime(layouts.v2)).toEqual([])
   })
 
-  it('hybrid: limits in v1, freezing in v2, which the runtime must not see', () => {
+  it('hybrid: limits in v1, freezing in v2, and v2 is hidden from the runtime', () => {
     const paths = planGroups(layouts.hybrid, 'parent', limits).map(({ parent }) => parent)
     expect(paths).toContain('/sys/fs/cgroup/unified/parent')
     expect(paths).not.toContain('/sys/fs/cgroup/freezer/parent')
     expect(hiddenFromRuntime(layouts.hybrid)).toEqual(['/sys/fs/cgroup/unified'])
   })
 
-  it('without a controller there is no sandbox, rather than one without a limit', () => {
+  it('a missing controller is an error, not a sandbox without that limit', () => {
     const poor = readLayout(v1.slice(1).join('\n'), () => '')
     expect(missingControllers(poor)).toEqual(['memory', 'cpu'])
     expect(() => planGroups(poor, 'parent', limits)).toThrow(SandboxError)

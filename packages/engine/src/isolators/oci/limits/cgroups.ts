@@ -26,7 +26,7 @@ export interface CgroupLayout {
   }
 }
 
-/** The limits of a sandbox's group below `parent`, and what else that group is for, in the file of which version. */
+/** The limits of a sandbox's group below `parent`, with the control file of each cgroup version. */
 export interface Group {
   readonly parent: string
   readonly oom: 1 | 2 | null
@@ -79,7 +79,7 @@ export function hiddenFromRuntime(layout: CgroupLayout): string[] {
   return layout.v2 && layout.v1.memory !== undefined ? [layout.v2.root] : []
 }
 
-/** The groups of one sandbox, with its limits; `partly`: as far as there are controllers. */
+/** The groups of one sandbox, with its limits. `partly` accepts missing controllers. */
 export function planGroups(layout: CgroupLayout, parent: string, limits: Limits, partly = false): Group[] {
   const missing = missingControllers(layout)
   if (missing.length > 0 && !partly) {
@@ -103,7 +103,7 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
   const quota = String(Math.max(1000, Math.round(limits.cpus * PERIOD_USEC)))
   const whereIs = (controller: string) => (v2.has(controller) ? layout.v2!.root : layout.v1[controller]!)
   if (missing.includes('memory')) {
-    // Other mechanisms limit it.
+    // Other mechanisms enforce this limit.
   } else if (v2.has('memory'))
     set(whereIs('memory'), [
       ['memory.max', bytes],
@@ -118,7 +118,6 @@ export function planGroups(layout: CgroupLayout, parent: string, limits: Limits,
     ])
   if (!missing.includes('pids')) set(whereIs('pids'), [['pids.max', String(limits.pids)]])
   if (missing.includes('cpu')) {
-    // Likewise.
   } else if (v2.has('cpu')) set(whereIs('cpu'), [['cpu.max', `${quota} ${PERIOD_USEC}`]])
   else
     set(whereIs('cpu'), [
@@ -217,7 +216,7 @@ export class SandboxGroups {
     })
   }
 
-  /** One small file: it is read before every command. */
+  /** Reads one small file, because this runs before every command. */
   oomKills(): number | undefined {
     return this.either('memory', 'memory.events', 'memory.oom_control', 'oom_kill')
   }
@@ -241,7 +240,7 @@ export class SandboxGroups {
     return this.layout.v2 !== undefined || this.layout.v1.freezer !== undefined
   }
 
-  /** Resolves when it is frozen or thawed. The kernel needs some time to stop every thread. */
+  /** Resolves when the sandbox is frozen or thawed. The kernel needs some time to stop every thread. */
   async freeze(frozen: boolean): Promise<void> {
     const { v1, v2 } = this.layout
     const [file, value, stateFile, done] = v2
@@ -266,7 +265,7 @@ export class SandboxGroups {
     throw new SandboxError('timeout', `the sandbox was not ${frozen ? 'frozen' : 'thawed'} in 10 s`)
   }
 
-  /** Is any group of it there? */
+  /** Whether any group of the sandbox exists. */
   exist(): boolean {
     return this.all().some((path) => existsSync(path))
   }
@@ -320,15 +319,15 @@ function writeOr(path: string, value: string): void {
   try {
     writeFileSync(path, value)
   } catch {
-    // Gone, or never there: nothing to tell it.
+    // The group does not exist.
   }
 }
 
-/** Only called with numbers that a group's own list has just given, so they are processes of that sandbox. */
+/** Call it only with pids just read from the group's own list, so that they are processes of that sandbox. */
 function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // Dead by now.
+    // The process has exited.
   }
 }

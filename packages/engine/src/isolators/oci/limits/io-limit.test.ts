@@ -13,8 +13,8 @@ const limits = {
   openFiles: 1024,
 }
 
-describe('a limit of I/O', () => {
-  it('is written where the controller is', () => {
+describe('an I/O limit', () => {
+  it('is written to the controller’s hierarchy', () => {
     const io = { device: '8:0', readBytesPerSecond: 5 * MiB, writeBytesPerSecond: MiB }
     const v1 = { memory: '/m', pids: '/p', cpu: '/c', blkio: '/b' }
     const old = planGroups({ v1, io }, 'x', limits).find(({ parent }) => parent === '/b/x')
@@ -29,11 +29,11 @@ describe('a limit of I/O', () => {
       value: '8:0 rbps=5242880 wbps=1048576',
       optional: false,
     })
-    // Without a limit there is no group for it.
+    // Without a limit, no group is created.
     expect(planGroups({ v1 }, 'x', limits).map(({ parent }) => parent)).not.toContain('/b/x')
   })
 
-  it('is refused where nothing could hold it', () => {
+  it('is rejected if no control group can enforce it', () => {
     const layout = { v1: { memory: '/m', pids: '/p', cpu: '/c' } }
     expect(() => withIoLimit(layout, '/', { readBytesPerSecond: MiB })).toThrow(/no control group/)
     expect(() => withIoLimit({ v1: { blkio: '/b' } }, '/proc', { readBytesPerSecond: MiB })).toThrow(
@@ -44,7 +44,7 @@ describe('a limit of I/O', () => {
   })
 })
 
-describe('a sandbox with a limit of I/O', () => {
+describe('a sandbox with an I/O limit', () => {
   let reason: string | undefined
   let bench: Bench
   beforeAll(async () => {
@@ -60,7 +60,7 @@ describe('a sandbox with a limit of I/O', () => {
   afterAll(() => bench?.[Symbol.asyncDispose]())
   beforeEach((ctx) => ctx.skip(reason !== undefined, reason))
 
-  it('writes and reads no faster, and leaves no group', async () => {
+  it('writes and reads no faster than the limit, and leaves no group behind', async () => {
     const isolator = bench.another({ ioLimit: { readBytesPerSecond: 4 * MiB, writeBytesPerSecond: 4 * MiB } })
     const spec = bench.spec()
     const box = await open(spec, await isolator.start(spec))

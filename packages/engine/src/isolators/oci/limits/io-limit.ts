@@ -12,7 +12,7 @@ export interface IoLimit {
   readonly writeBytesPerSecond?: number
 }
 
-/** The layout with a limit in it. Throws where no control group could hold it. */
+/** Adds the limit to the layout. Throws if no control group can enforce it. */
 export function withIoLimit(
   layout: CgroupLayout,
   folder: string,
@@ -21,11 +21,14 @@ export function withIoLimit(
   if (readBytesPerSecond === undefined && writeBytesPerSecond === undefined) return layout
   for (const value of [readBytesPerSecond, writeBytesPerSecond])
     if (value !== undefined && !(Number.isSafeInteger(value) && value >= 4096))
-      throw new SandboxError('invalid_argument', `ioLimit: ${value} is not a number of bytes from 4096`)
+      throw new SandboxError(
+        'invalid_argument',
+        `ioLimit: ${value} is not a number of bytes of at least 4096`,
+      )
   if (!layout.v2?.controllers.includes('io') && layout.v1.blkio === undefined)
     throw cannot('this machine has no control group controller for I/O')
   const device = diskOf(folder)
-  if (device === undefined) throw cannot(`${folder} is not on a disk of its own kind`)
+  if (device === undefined) throw cannot(`${folder} is not on a disk that can be limited`)
   return {
     ...layout,
     io: { device, readBytesPerSecond, writeBytesPerSecond },
@@ -50,4 +53,4 @@ function diskOf(folder: string): string | undefined {
 }
 
 const cannot = (message: string) =>
-  new SandboxError('unsupported', `ioLimit: ${message}`, { hint: 'Leave it out.' })
+  new SandboxError('unsupported', `ioLimit: ${message}`, { hint: 'Omit the limit.' })

@@ -38,7 +38,7 @@ export function kernelLimits(
       { name: 'max_inotify_watches', value: alone ? 65_536 : 16_384 },
     ],
     runner: {
-      // gVisor's kernel has these for itself, in the memory of the sandbox, and knows no limit of them.
+      // gVisor's kernel keeps these objects in the memory of the sandbox and does not limit their number.
       ...(runtime === 'runsc' ? {} : { ...sharedLimits, ...(alone ? { queueBytes: 819_200 } : {}) }),
       ...(missingControllers.includes('pids') ? { processes: limits.pids + RUNNER_PIDS } : {}),
       // Limits written memory, not reserved memory: `RLIMIT_AS` would stop programs that reserve more than they use,

@@ -4,7 +4,7 @@ import { reasonToSkip } from '../testing/bench.ts'
 import { openCage } from '../testing/cage.ts'
 import { testedRuntime } from '../testing/runtimes.ts'
 
-it('a sandbox with an open network has limits of its own, too', async (ctx) => {
+it('a sandbox with an open network has its own limits', async (ctx) => {
   const reason = await reasonToSkip()
   ctx.skip(reason !== undefined, reason)
   await using cage = await openCage()

@@ -6,7 +6,10 @@ import { reasonToSkip } from '../testing/bench.ts'
 import { type NetworkCage, openNetworkCage } from '../testing/network-cage.ts'
 import type { RemoteSandbox } from '../testing/remote-sandbox.ts'
 
-/** What a sandbox with the network `open` reaches. All servers are stand-ins in network namespaces of this test: no packet leaves the machine. */
+/**
+ * Which addresses a sandbox with the network `open` reaches. All servers run in network namespaces of this test, so
+ * no packet leaves the machine.
+ */
 
 const closed = {
   'private 10/8': '10.9.9.9',
@@ -63,7 +66,10 @@ afterAll(async () => {
   await cage?.[Symbol.asyncDispose]()
 })
 
-/** What answers there: `host …`, `world …`, or why nothing does. `bound` binds the socket to the interface, which bypasses routes. */
+/**
+ * The answer from the address: `host …`, `world …`, or the error. `bound` binds the socket to the interface, which
+ * bypasses routes.
+ */
 async function reach(address: string, how: Reach = {}): Promise<string> {
   return (await reachAll(address, [how]))[0]!
 }
@@ -102,7 +108,7 @@ describe('network open', () => {
   })
 
   it.each([...Object.entries(closed), ...Object.entries(own)])(
-    'does not reach %s, with whatever socket, and fails at once',
+    'does not reach %s with any kind of socket, and fails at once',
     async (_, address) => {
       const ways = [{}, { kind: 'udp' }, { bound: true }, { bound: true, kind: 'udp' }] as const
       const [plain, ...others] = await reachAll(address, ways)
@@ -149,7 +155,7 @@ describe('network open', () => {
     }
   })
 
-  it('closes an address that the host gets later', async () => {
+  it('blocks an address that the host gets later', async () => {
     expect(await reach('12.0.0.99')).not.toContain('host 12')
     cage.addAddress('12.0.0.99')
     cage.addAddress('2600:aa::99')
@@ -173,7 +179,7 @@ describe('network open', () => {
     expect(await reach('192.168.9.9', { from: named })).toMatch(REFUSED)
   })
 
-  it('pasta runs as an id that owns nothing, with rights in its own user namespace only', async () => {
+  it('pasta runs as an id that owns no files, with capabilities in its own user namespace only', async () => {
     const children = readFileSync(`/proc/${box.pids.shim}/task/${box.pids.shim}/children`, 'utf8')
     const pids = children.trim().split(/\s+/)
     const pasta = pids.find((pid) => /^pas(t|st)/.test(readFileSync(`/proc/${pid}/comm`, 'utf8')))
@@ -185,7 +191,7 @@ describe('network open', () => {
     expect(field('Groups')).toBe('')
     expect([field('NoNewPrivs'), field('Seccomp')]).toEqual(['1', '2'])
     expect(field('CapAmb')).toBe('0000000000000000')
-    // Capabilities count in the user namespace of a process. It is neither the host's nor the sandbox's.
+    // Capabilities are valid in pasta's own user namespace, which is neither the host's nor the sandbox's.
     const users = (pid: number | string) => readlinkSync(`/proc/${pid}/ns/user`)
     expect([users('self'), users(box.pids.runner)]).not.toContain(users(pasta!))
     expect(Number(field('CapEff') && BigInt(`0x${field('CapEff')}`) & 0b1110n)).toBe(0)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { openNetwork, resolvConf } from './pasta.ts'
 
-it('no resolver without a network', () => {
+it('there is no resolver without a network', () => {
   expect(resolvConf('none', ['10.0.0.1'])).not.toContain('nameserver')
 })
 
@@ -13,7 +13,7 @@ it('the resolvers are pasta’s, never the host’s own addresses', () => {
   expect(resolvConf('open', [])).toBe('')
 })
 
-it('pasta runs as the last id of the sandbox’s range and is told nothing of the host', () => {
+it('pasta runs as the last id of the sandbox’s range and gets no information about the host', () => {
   const { argv, user, rules } = openNetwork({
     pasta: '/pasta',
     stage: '/stage',

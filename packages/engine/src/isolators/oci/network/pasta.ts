@@ -21,7 +21,7 @@ export function openNetwork(input: {
 }): { argv: string[]; user: number; rules: string[] } {
   return {
     argv: pastaArgv(input.pasta, `${input.stage}/network`),
-    // The last one. No account inside has it.
+    // The last id of the range. No account inside has it.
     user: input.firstId + input.ids - 1,
     rules: openRules(input.open, forwarders(input.nameservers)),
   }

@@ -14,7 +14,7 @@ const ann = { uid: 1001, gid: 1002, name: 'ann' }
 const subids = 'bob:100000:65536\nann:165536:65536\n'
 
 describe('an account', () => {
-  it('has a range where it was given one, by name or by number, and there are the programs to map it', () => {
+  it('has a range if one is assigned by name or number and the mapping programs exist', () => {
     expect(accountOf(ann, subids, subids, true)).toMatchObject({ mode: 'range', firstUid: 165536, lacks: [] })
     expect(accountOf(ann, '1001:300000:65536', subids, true)).toMatchObject({
       firstUid: 300000,
@@ -24,18 +24,18 @@ describe('an account', () => {
 
   it.each([
     ['none', '', '', true, 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ann'],
-    ['others have some', 'bob:100000:65536', '', true, 'usermod --add-subuids 165536-231071'],
-    ['too few', 'ann:100000:1000', subids, true, 'usermod --add-subuids'],
-    ['only users', subids, '', true, 'usermod --add-subuids'],
-    ['root of the host among them', 'ann:0:65536', subids, true, 'usermod'],
-    ['no programs', subids, subids, false, 'apt-get install uidmap'],
-  ])('has its own id only, and what to do is said: %s', (_, subuid, subgid, tools, fix) => {
+    ['only another account has a range', 'bob:100000:65536', '', true, 'usermod --add-subuids 165536-231071'],
+    ['the range is too small', 'ann:100000:1000', subids, true, 'usermod --add-subuids'],
+    ['there are no subordinate group ids', subids, '', true, 'usermod --add-subuids'],
+    ['the range contains the host’s root', 'ann:0:65536', subids, true, 'usermod'],
+    ['the mapping programs are missing', subids, subids, false, 'apt-get install uidmap'],
+  ])('otherwise has only its own id, and reports the fix: %s', (_, subuid, subgid, tools, fix) => {
     const account = accountOf(ann, subuid, subgid, tools)
     expect(account.mode).toBe('own')
     expect(account.lacks.map((one) => one.fix).join('; ')).toContain(fix)
   })
 
-  it('is root in a namespace of its own, in which its sandboxes’ ids have names', () => {
+  it('is root in its own namespace, where the ids of its sandboxes are mapped', () => {
     const range = accountPrivileges(accountOf(ann, subids, subids, true))
     expect(range.command('/runner', '/bin/rm', '-rf', 'x')).toEqual(
       '/runner within --uids 0:1001:1,1:165536:65536 --gids 0:1002:1,1:165536:65536 -- /bin/rm -rf x'.split(
@@ -64,7 +64,7 @@ describe('an account', () => {
     expect(delegatedLayout('/proc/self/no-such-folder')).toEqual({ v1: {} })
   })
 
-  it('in a delegated one, moves everyone to a child before it hands controllers on', () => {
+  it('in a delegated group, moves all processes to a child before it enables controllers', () => {
     const root = mkdtempSync(join(tmpdir(), 'sandkasten-delegated-'))
     try {
       const file = (...names: string[]) => join(root, ...names)
@@ -73,7 +73,7 @@ describe('an account', () => {
       writeFileSync(file('cgroup.subtree_control'), '')
       const layout = delegatedLayout(root)
       expect(layout.v2).toEqual({ root, controllers: ['cpu', 'memory', 'pids', 'hugetlb'] })
-      // Who has moved already finds the same one.
+      // A second call finds the same group.
       expect(delegatedLayout(file('sandkasten-engine'))).toEqual(layout)
       prepareDelegation(layout, 'boxes')
       expect(readFileSync(file('sandkasten-engine/cgroup.procs'), 'utf8')).toBe('4711')
@@ -84,7 +84,7 @@ describe('an account', () => {
     }
   })
 
-  it('is limited otherwise where there is no controller', () => {
+  it('uses other limits if a controller is missing', () => {
     const limits = { memoryBytes: 1e8, pids: 50, cpus: 1, tmpBytes: 1e6, shmBytes: 1e6, openFiles: 1024 }
     expect(kernelLimits('range', 'crun', limits, []).runner).not.toHaveProperty('processes')
     const { runner } = kernelLimits('range', 'crun', limits, ['memory', 'pids'])
@@ -92,7 +92,7 @@ describe('an account', () => {
   })
 })
 
-describe('why it does not work', () => {
+describe('explanations of failures', () => {
   it.each([
     ['kernel/unprivileged_userns_clone', '0', 'unprivileged_userns_clone=1'],
     ['kernel/apparmor_restrict_unprivileged_userns', '1\n', 'apparmor_restrict_unprivileged_userns=0'],

@@ -4,7 +4,7 @@ import { hasProgram } from '../launch/find-program.ts'
 import { RANGE_SIZE } from './id-ranges.ts'
 
 /**
- * What an ordinary account can use for sandboxes. `range`: ids of its own, which the administrator assigned in
+ * The ids that an ordinary account can use for sandboxes. `range`: a range that the administrator assigned in
  * `/etc/subuid` and `/etc/subgid`, and the two programs that map them. `own`: only its own id.
  */
 export interface Account {
@@ -15,7 +15,7 @@ export interface Account {
   /** The first of 65536 subordinate ids; only in mode `range`. */
   readonly firstUid?: number
   readonly firstGid?: number
-  /** Why it is `own`, and the commands, root's to run, that make it `range`. */
+  /** Why the mode is `own`, and the commands that root runs to make it `range`. */
   readonly lacks: readonly { readonly what: string; readonly fix: string }[]
 }
 
@@ -68,7 +68,7 @@ function firstOf(text: string, { uid, name }: { uid: number; name: string }): nu
   )?.first
 }
 
-/** Behind all assigned ranges, where `useradd` would look too. */
+/** After all assigned ranges, as `useradd` chooses it. */
 function freeFrom(...texts: string[]): number {
   const ends = texts.flatMap(rangesIn).map(({ first, count }) => first + count)
   return Math.max(100_000, ...ends)

@@ -6,7 +6,7 @@ import { imageStore } from '../../../provider/engine-provider.ts'
 import { type Bench, type Box, createBench, readOr, reasonToSkip } from '../testing/bench.ts'
 import { thisAccount } from './account.ts'
 
-/** What is particular to the engine of an ordinary account. Root gets here through `ordinary-account.test.ts`, which makes two of them. */
+/** The engine of an ordinary account. As root, run `ordinary-account.test.ts`, which runs this file as two accounts. */
 
 const reason =
   process.getuid?.() === 0 ? 'it is for ordinary accounts; see those' : await reasonToSkip('anyone')
@@ -20,7 +20,7 @@ afterEach(() => bench?.clear())
 afterAll(() => bench?.[Symbol.asyncDispose]())
 
 describe('an account', () => {
-  it('has its limits, and reports how it is weaker', async () => {
+  it('has limits, and reports its weaknesses', async () => {
     const wanted = process.env.SANDKASTEN_TEST_ACCOUNT
     if (wanted) expect(bench.kind).toBe(wanted)
     const group = process.env.SANDKASTEN_TEST_GROUP
@@ -33,7 +33,7 @@ describe('an account', () => {
     )
   })
 
-  it('its sandboxes are other users than itself where it has a range, without its groups', async () => {
+  it('with a range, its sandboxes run as other users and without its groups', async () => {
     const box = await bench.start()
     const { uid, gid } = thisAccount()
     const numbers = (name: string) => {
@@ -126,11 +126,11 @@ async function firstLine(output: AsyncIterable<OutputEvent>): Promise<string> {
 }
 
 describe('limits without control groups', () => {
-  it('processes: a fork bomb stops at its own limit, and its neighbour starts programs all the while', async () => {
+  it('processes: a fork bomb stops at its limit while another sandbox can start programs', async () => {
     const limits = { pids: 32 }
     const [bomb, neighbour] = [await bench.start({ limits }), await bench.start({ limits })]
     const count = `my ($n, @all) = (0); while ($n < 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 1000; exit } push @all, $p; $n++ } print "$n\\n";`
-    // It goes on: what it ends makes room for the next one.
+    // The bomb keeps killing and forking, so there is always room for another process.
     const more = `$SIG{CHLD} = 'IGNORE'; while (1) { kill 'KILL', shift @all if @all; for (1..9) { my $p = fork; next unless defined $p; if (!$p) { sleep 1000; exit } push @all, $p } select undef, undef, undef, .001 }`
     const output = await bomb.client.start({
       id: 'bomb',
@@ -180,7 +180,7 @@ describe('freezing, by signals or by a delegated control group', () => {
     expect(await box.sandbox.kill()).toMatchObject({ killed: true })
   })
 
-  it('is held for a moment, and a pause outlives it', async () => {
+  it('a pause outlasts a hold', async () => {
     const box = await bench.start()
     const release = await box.sandbox.hold()
     expect(stands(box)).toBe(true)
@@ -189,7 +189,7 @@ describe('freezing, by signals or by a delegated control group', () => {
     await box.sandbox.freeze()
     const again = await box.sandbox.hold()
     again()
-    // Answered in order: when this one holds, the last one has been let go.
+    // The shim answers in order, so this hold starts after the last one was released.
     ;(await box.sandbox.hold())()
     expect(stands(box)).toBe(true)
     await box.sandbox.thaw()

@@ -38,7 +38,7 @@ export class IdRanges {
     if (options.first < RANGE_SIZE || options.last > 0xfffffffe || this.count < 1) {
       throw new SandboxError(
         'invalid_argument',
-        'ids: a range above 65535 and below 2^32 with room for 65536 ids is needed',
+        'ids: must be a range above 65535 and below 2^32 with at least 65536 ids',
       )
     }
     // Processes that start together start looking at different places.
@@ -60,7 +60,7 @@ export class IdRanges {
       }
     }
     throw new SandboxError('quota_exceeded', `all ${this.count} id ranges of this machine are in use`, {
-      hint: `Destroy sandboxes that are not needed; ${this.options.folder} says whose they are.`,
+      hint: `Destroy sandboxes that are not needed; ${this.options.folder} lists the owners.`,
     })
   }
 
@@ -83,7 +83,7 @@ export class IdRanges {
     const names = ifThere(() => readdirSync(folder)) ?? []
     const owners = new Map<number, string>()
     for (const name of names) {
-      // All engines of the machine share the folder: one may have been freed since it was listed.
+      // All engines of the machine share the folder, so another engine may have freed the range since the listing.
       const owner = ifThere(() => ownerOf(join(folder, name)))
       if (owner !== undefined) owners.set(Number.parseInt(name, 16), owner)
     }

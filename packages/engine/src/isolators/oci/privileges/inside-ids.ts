@@ -8,7 +8,7 @@ export interface InsideIds {
   /** PID 1. */
   readonly uid: number
   readonly capabilities: readonly string[]
-  /** The same, as the kernel prints them. The shim compares. */
+  /** The same capabilities, as the kernel prints them. The shim compares them. */
   readonly capabilityBits: number
   /** The group of terminals, where it has a name inside. */
   readonly terminalGroup?: number

@@ -9,8 +9,8 @@ import { reasonToSkip } from '../testing/bench.ts'
 import { type TemporaryAccount, temporaryAccount } from '../testing/temporary-account.ts'
 
 /**
- * The engine without root: the conformance kit, the escape corpus and what is particular to an account, each run by an account that has a range of
- * ids and by one that has its own id only. They are made here and removed afterwards.
+ * The engine without root: runs the conformance kit, the escape corpus and the account tests as two temporary
+ * accounts. The first account has a range of ids. The second has only its own id.
  */
 const checkout = fileURLToPath(new URL('../../../../../..', import.meta.url))
 const suites = [
@@ -46,17 +46,17 @@ describe('conformance: engine without root (isolator: oci)', () => {
     async (mode, range) => {
       if (reason !== undefined) return
       await using account = await temporaryAccount({ checkout, range })
-      // Images have files of many owners: they take a range.
+      // Images contain files of many owners, so they need a range.
       const all = range ? [...suites, ...images] : suites
       const tests = await tryAs(account, all, { SANDKASTEN_TEST_ACCOUNT: mode })
       expect(tests.filter(({ status }) => status === 'passed').length).toBeGreaterThan(300)
-      // What cannot be tried with one id only, or on a machine that has no such device at all.
+      // Tests that need more than one id, or a device that this machine lacks.
       const known = [
         // Without control groups, nothing counts the memory of a sandbox as a whole.
-        'buffers of TCP: no more than a part of the sandbox’s own memory',
+        'TCP buffers: limited to a part of the sandbox’s memory',
         ...(range
           ? ['owners, modes, times, links, devices, pipes, long names']
-          : ['its root has three capabilities in its own namespace and no more']),
+          : ['its root has exactly three capabilities, in its own namespace']),
         ...(existsSync('/dev/net') ? [] : ['has an interface of its own, and not the host’s loopback']),
       ]
       const skipped = tests.filter(({ status }) => status !== 'passed').map(({ title }) => title)
@@ -104,7 +104,7 @@ async function tryAs(
   const said = await account
     .run([...vitest, ...options], all, group)
     .catch((error: { stdout?: string; stderr?: string }) => `${error.stdout}\n${error.stderr}`)
-  // It was that account that wrote it.
+  // The owner of the file proves that the tests ran as the account.
   expect(statSync(result, { throwIfNoEntry: false })?.uid, said).toBe(account.uid)
   const report = JSON.parse(readFileSync(result, 'utf8')) as Report
   const tests = report.testResults.flatMap((file) => file.assertionResults)
@@ -128,7 +128,7 @@ interface Report {
   readonly testResults: readonly { readonly assertionResults: readonly Test[] }[]
 }
 
-/** Where the account finds it. */
+/** The path of a file as the account sees it. */
 function inside(path: string, home: string): string {
   return path.startsWith(checkout) ? join(home, '../checkout', path.slice(checkout.length)) : path
 }

@@ -29,7 +29,7 @@ export interface Privileges {
   readonly inside: InsideIds
   /** The command that starts a program which makes or removes files of sandboxes. */
   command(runner: string, program: string, ...args: string[]): readonly [string, ...string[]]
-  /** The first of the sandbox's ids, where the shim is. */
+  /** The first of the sandbox's ids, as seen in the shim's namespace. */
   takeIds(places: Places): number
   freeIds(first: number, places: Places): void
   /** Frees the ids of folders that have gone. */
@@ -134,7 +134,7 @@ export function imageRights(account: Account = thisAccount()): ImageRights | und
       ...([runner, 'within', '--uids', uids, '--gids', gids, '--', program] as const),
       ...args,
     ]) satisfies ImageRights['asSandboxes']
-  // The account itself has a name too, behind all of theirs: the folders that they are in are its own.
+  // The account's own id is mapped after the range, because the account owns the parent folders.
   const whole = (first: number, own: number) => `0:${first}:${RANGE_SIZE},${RANGE_SIZE}:${own}:1`
   return {
     asSandboxes: within(whole(firstUid, uid), whole(firstGid, gid)),
@@ -160,14 +160,14 @@ export function makeStage(privileges: Privileges): void {
     const open = join(stage, '..')
     mkdirSync(open, { recursive: true, mode: 0o755 })
     if (!isOwn(open, process.getuid!()))
-      throw new SandboxError('unavailable', `${open} is not this account’s`, {
-        hint: `Remove it (another user owns it), and try again.`,
+      throw new SandboxError('unavailable', `${open} belongs to another user`, {
+        hint: `Remove the folder as its owner or as root, and try again.`,
       })
     chmodSync(open, 0o755)
   }
   mkdirSync(run, { recursive: true, mode: privileges.kind === 'root' ? 0o755 : 0o700 })
   mkdirSync(stage, { recursive: true, mode: 0o755 })
-  // Regardless of the umask: the runtime's child, which is no user of the host, passes through it.
+  // Set regardless of the umask: the runtime's child has no account on the host and must pass through the folder.
   chmodSync(stage, 0o755)
   chmodSync(run, privileges.kind === 'root' ? 0o755 : 0o700)
 }
@@ -182,10 +182,10 @@ function weaknesses({ mode }: Account, layout: CgroupLayout): string[] {
   return [
     mode === 'range'
       ? 'It has the same user ids as the other sandboxes of this account.'
-      : 'Its user is this account itself, with the account’s groups: what got out of it would have the account’s rights. It has no root, and its commands are the same user as the program that runs them.',
+      : 'Its user is this account itself, with the account’s groups: code that escapes has the account’s rights. It has no root, and its commands are the same user as the program that runs them.',
     ...(missing.includes('memory')
       ? [
-          'Memory is limited for each process and for files in it, not for all of them together; a lack of it is not told.',
+          'Memory is limited for each process and for files in memory, not in total, and running out of it is not reported.',
         ]
       : []),
     ...(missing.includes('pids') ? ['Processes are counted for each of its users, not together.'] : []),
@@ -199,7 +199,7 @@ function madeOtherwise(places: Places): SandboxError {
   return new SandboxError(
     'unsupported',
     `the disk in ${places.folder} was made with other user ids than this account has now`,
-    { hint: 'Give the account the ids it had (see /etc/subuid), or make another sandbox.' },
+    { hint: 'Give the account its earlier ids again (see /etc/subuid), or create another sandbox.' },
   )
 }
 

@@ -45,7 +45,7 @@ export async function probeAccount(
   }
 }
 
-/** Its error output. */
+/** Returns the error output. */
 function trial(
   [program, ...args]: readonly [string, ...string[]],
   setup: object,
@@ -56,7 +56,7 @@ function trial(
     child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
     child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
     child.on('error', (error) => resolve(error.message))
-    // The shim, a grandchild, has the streams until it has gone.
+    // The shim, a grandchild, keeps the streams open until it exits.
     child.on('close', (code) => {
       if (code === 0 && out === '') resolve(undefined)
       else resolve(/"error":"((?:[^"\\]|\\.)*)"/.exec(out)?.[1] ?? (err.trim() || `status ${code}`))
@@ -87,21 +87,21 @@ export function explain(
   const off = SWITCHES.find(({ file, off }) => read(file)?.trim() === off)
   if (off)
     return {
-      reason: `user namespaces are switched off for ordinary accounts (${off.file})`,
+      reason: `user namespaces are disabled for ordinary accounts (${off.file})`,
       fix: `Run, as root: ${off.fix}`,
     }
   if (/^newuidmap|^newgidmap|range could not be mapped/m.test(failed))
     return {
       reason: `the account’s range of ids cannot be mapped: ${failed}`,
-      fix: 'As root: apt-get install --reinstall uidmap, and look at /etc/subuid and /etc/subgid.',
+      fix: 'As root: apt-get install --reinstall uidmap, and check /etc/subuid and /etc/subgid.',
     }
   return {
-    reason: `this account cannot make a sandbox: ${failed}`,
-    fix: 'Run it outside of other containers, or as root: sudo -E env "PATH=$PATH" …',
+    reason: `this account cannot create a sandbox: ${failed}`,
+    fix: 'Run the engine outside of other containers, or as root: sudo -E env "PATH=$PATH" …',
   }
 }
 
-/** systemd gives a user's services what `user@.service` has; memory and pids by default. */
+/** systemd delegates the controllers of `user@.service` to a user's services: memory and pids by default. */
 function delegation(): string {
   const boot =
     layoutOfThisMachine().v1.memory === undefined ? '' : 'boot with systemd.unified_cgroup_hierarchy=1, then '

@@ -63,7 +63,7 @@ function branch(code: number, k: number, then: Program, otherwise: Program): Pro
 /** `struct sock_filter[]`, little-endian. */
 export function encode(program: Program): Buffer {
   if (program.length > 4096)
-    throw new RangeError(`a filter of ${program.length} instructions; the kernel takes 4096`)
+    throw new RangeError(`the filter has ${program.length} instructions; the kernel accepts at most 4096`)
   const bytes = Buffer.alloc(program.length * 8)
   for (const [index, { code, jt, jf, k }] of program.entries()) {
     bytes.writeUInt16LE(code, index * 8)
@@ -75,6 +75,6 @@ export function encode(program: Program): Buffer {
 }
 
 function byte(value: number): number {
-  if (value < 0 || value > 255) throw new RangeError(`a jump over ${value} instructions`)
+  if (value < 0 || value > 255) throw new RangeError(`a jump over ${value} instructions is out of range`)
   return value
 }

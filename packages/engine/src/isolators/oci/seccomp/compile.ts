@@ -30,7 +30,7 @@ export function compile(policy: Policy): Program {
 
 const cache = new Map<string, string>()
 
-/** As crun's annotation wants it. */
+/** In the format of crun's annotation. */
 export function filterFor(architecture: Architecture, { setuid = true } = {}): string {
   const key = `${architecture} ${setuid}`
   let filter = cache.get(key)

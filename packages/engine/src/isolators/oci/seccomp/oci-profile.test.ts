@@ -11,7 +11,7 @@ import { expected, run } from './testing/machine.ts'
 
 const architectures = ['x86_64', 'aarch64'] as const
 
-it.each(architectures)('%s: for each call one answer, and it is the policy’s', (architecture) => {
+it.each(architectures)('%s: each call has exactly one result, the one of the policy', (architecture) => {
   const policy = policyFor(architecture)
   const decide = decider(ociSeccomp(architecture))
   for (const [name, number] of Object.entries(policy.numbers))
@@ -20,7 +20,7 @@ it.each(architectures)('%s: for each call one answer, and it is the policy’s',
   expect(decide('a_call_of_the_future', [0, 0, 0])).toBe(errnoAction(38))
 })
 
-it.each(architectures)('%s: without set-user-ID bits, too', (architecture) => {
+it.each(architectures)('%s: the same holds for the policy without set-user-ID bits', (architecture) => {
   const policy = withoutSetuid(policyFor(architecture))
   const decide = decider(ociSeccomp(architecture, { setuid: false }))
   const program = compile(policy)
@@ -41,17 +41,20 @@ it.each(architectures)('%s: without set-user-ID bits, too', (architecture) => {
   expect(told('openat2')).toBe(errnoAction(38))
 })
 
-it.each(architectures)('%s: gVisor’s allows the very same calls, with fewer entries', (architecture) => {
-  const policy = policyFor(architecture)
-  const decide = decider(smallSeccomp(architecture), () => {})
-  const others: string[] = []
-  for (const [name, number] of Object.entries(policy.numbers))
-    for (const args of policy.rules[name] ? samples(policy.rules[name]) : [[0, 0, 0]])
-      if ((decide(name, args) === ALLOW) !== (expected(policy, number, args) === ALLOW))
-        others.push(`${name} ${args}`)
-  expect(others).toEqual([])
-  expect(smallSeccomp(architecture).syscalls.length).toBeLessThan(120)
-})
+it.each(architectures)(
+  '%s: the profile for gVisor allows the same calls with fewer entries',
+  (architecture) => {
+    const policy = policyFor(architecture)
+    const decide = decider(smallSeccomp(architecture), () => {})
+    const others: string[] = []
+    for (const [name, number] of Object.entries(policy.numbers))
+      for (const args of policy.rules[name] ? samples(policy.rules[name]) : [[0, 0, 0]])
+        if ((decide(name, args) === ALLOW) !== (expected(policy, number, args) === ALLOW))
+          others.push(`${name} ${args}`)
+    expect(others).toEqual([])
+    expect(smallSeccomp(architecture).syscalls.length).toBeLessThan(120)
+  },
+)
 
 it('bits that the kernel does not read are in no comparison', () => {
   for (const architecture of architectures)
@@ -66,14 +69,14 @@ it('runc’s filter matches the policy', async (ctx) => {
   await using bench = await createBench('runc')
   const box = await bench.start()
   const program = loadedFilter(box.pids.runner)
-  ctx.skip(program === undefined, 'this kernel does not tell which filter a process has')
+  ctx.skip(program === undefined, 'this kernel cannot report the filter of a process')
   const policy = policyFor(process.arch === 'x64' ? 'x86_64' : 'aarch64')
   const names = new Map(Object.entries(policy.numbers).map(([name, number]) => [number, name]))
   for (let number = 0; number < 600; number++) {
     const rule = policy.rules[names.get(number) ?? '']
     for (const args of rule ? samples(rule) : [[0, 0, 0]]) {
       const told = run(program!, policy.audit, number, args)
-      // What is newer than the runtime's libseccomp does not exist.
+      // A call that is newer than the runtime's libseccomp gets ENOSYS.
       if (number >= NEWER && told === errnoAction(38)) continue
       expect(told, `${names.get(number) ?? number} ${args}`).toBe(expected(policy, number, args))
       const high = args.map((value) => BigInt(value >>> 0) | 0xdeadbeef_00000000n)
@@ -87,7 +90,7 @@ it('runc’s filter matches the policy', async (ctx) => {
 /** The first call that Debian 12's libseccomp does not know. */
 const NEWER = 449
 
-/** What libseccomp would decide: an entry matches when all its comparisons hold. */
+/** The decision of libseccomp: an entry matches when all its comparisons hold. */
 function decider({ syscalls, defaultErrnoRet }: OciSeccomp, check = atMostOne) {
   const byName = new Map<string, typeof syscalls>()
   for (const entry of syscalls)
@@ -103,7 +106,7 @@ function decider({ syscalls, defaultErrnoRet }: OciSeccomp, check = atMostOne) {
   }
 }
 
-/** Two would leave the answer to libseccomp's order. */
+/** With two matching entries, the result would depend on libseccomp's order. */
 function atMostOne(matching: number, call: string): void {
   expect(matching, call).toBeLessThanOrEqual(1)
 }

@@ -63,7 +63,7 @@ export function smallSeccomp(architecture: Architecture): OciSeccomp {
 }
 
 function make({ architecture, numbers, allow, absent, rules }: Policy): OciSeccomp {
-  // Only what this architecture has: not every runtime passes over a name that it does not know.
+  // Only calls of this architecture: some runtimes reject a name that they do not know.
   const known = (names: readonly string[]) => names.filter((name) => numbers[name] !== undefined)
   const mentioned = new Set([...allow, ...absent, ...Object.keys(rules)])
   const refused = Object.keys(numbers).filter((name) => !mentioned.has(name))

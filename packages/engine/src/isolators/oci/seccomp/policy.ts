@@ -41,8 +41,8 @@ export interface Policy {
   readonly allow: readonly string[]
   readonly rules: Readonly<Record<string, Rule>>
   /**
-   * Known calls that seem not to exist, so that libraries use a call that can be inspected, or no resource of the
-   * whole machine.
+   * Known calls that get ENOSYS. Libraries then fall back to a call whose arguments the filter can inspect, or to one
+   * that uses no machine-wide resource.
    */
   readonly absent: readonly string[]
 }
@@ -83,9 +83,9 @@ const rules: Readonly<Record<string, Rule>> = {
     errno: EAFNOSUPPORT,
   },
   socketpair: { cases: [[{ arg: 0, in: [AF_UNIX] }]], errno: EAFNOSUPPORT },
-  // Typing into another terminal, and line disciplines (each a kernel module of its own).
+  // These insert input into another terminal, or load the kernel module of a line discipline.
   ioctl: { cases: [[{ arg: 1, notIn: [TIOCSTI, TIOCLINUX, TIOCSETD] }]], errno: EPERM },
-  // Linux, 32-bit Linux, the same with an old version number, and asking. No ADDR_NO_RANDOMIZE, no READ_IMPLIES_EXEC.
+  // Linux, 32-bit Linux, both with UNAME26, and queries. ADDR_NO_RANDOMIZE and READ_IMPLIES_EXEC are refused.
   personality: { cases: [[{ arg: 0, in: [0, 8, 0x20000, 0x20008, 0xffffffff] }]], errno: EPERM },
 }
 

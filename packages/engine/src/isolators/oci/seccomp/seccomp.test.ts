@@ -36,7 +36,7 @@ describe.each(architectures)('the filter for %s', (architecture) => {
     expect(compared).toBeGreaterThan(10_000)
   })
 
-  it('refuses new namespaces however they are asked for', () => {
+  it('refuses new namespaces for every call that can create them', () => {
     const [newUser, newNet] = [0x10000000, 0x40000000]
     expect(call('clone', 0x11)).toBe(ALLOW)
     expect(call('clone', 0x3d0f00)).toBe(ALLOW) // a thread
@@ -49,7 +49,7 @@ describe.each(architectures)('the filter for %s', (architecture) => {
     expect(call('setns', 3, 0)).toBe(errnoAction(1))
   })
 
-  it('looks at the 32 bits that the kernel looks at', () => {
+  it('compares exactly the 32 bits that the kernel reads', () => {
     const high = 0xdeadbeef_00000000n
     expect(call('ioctl', 0, high | 0x5412n)).toBe(errnoAction(1))
     expect(call('clone', high | 0x10000000n)).toBe(errnoAction(1))
@@ -57,7 +57,7 @@ describe.each(architectures)('the filter for %s', (architecture) => {
     expect(call('socket', high | 17n, 3)).toBe(errnoAction(97))
   })
 
-  it('lets through only the sockets that programs need', () => {
+  it('allows only the socket families, types and protocols on the list', () => {
     expect(call('socket', 1, 2, 0)).toBe(ALLOW)
     expect(call('socket', 2, 1 | 0x80800, 6)).toBe(ALLOW) // STREAM, CLOEXEC, NONBLOCK
     expect(call('socket', 10, 2, 17)).toBe(ALLOW)
@@ -127,7 +127,7 @@ describe.each(architectures)('the filter for %s', (architecture) => {
     expect(call(name)).toBe(errnoAction(1))
   })
 
-  it('ends a process that calls as another architecture', () => {
+  it('kills a process that makes calls of another architecture', () => {
     for (const other of [0x40000003, 0x40000028, 0xc000003e, 0xc00000b7, 0x80000016]) {
       if (other !== policy.audit) expect(run(program, other, policy.numbers.read!, [])).toBe(KILL_PROCESS)
     }
@@ -147,7 +147,7 @@ describe.each(architectures)('the filter for %s', (architecture) => {
     }
   })
 
-  it('is short, and shallow for every call', () => {
+  it('is short, and every call passes few instructions', () => {
     expect(program.length).toBeLessThan(700)
     for (let number = 0; number < 500; number++) {
       expect(steps(program, policy.audit, number, [])).toBeLessThan(24)

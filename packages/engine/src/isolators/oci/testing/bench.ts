@@ -1,4 +1,4 @@
-/** Real sandboxes for tests, in folders and control groups of this test process alone; `leftovers` says what is still there of them. */
+/** Real sandboxes for tests, in folders and control groups of this test process. `leftovers` lists their remains. */
 import { randomBytes } from 'node:crypto'
 import {
   existsSync,
@@ -24,24 +24,24 @@ import type { Privileges } from '../privileges/privileges.ts'
 
 export interface Bench extends AsyncDisposable {
   readonly kind: Privileges['kind']
-  /** Who can be in a sandbox. */
+  /** The users inside a sandbox. */
   readonly users: readonly string[]
-  /** The host's number of an id inside. */
+  /** Maps an id inside the sandbox to its id on the host. */
   hostId(box: Box, inside: number): number
   readonly isolator: OciIsolator
   readonly options: OciIsolatorOptions
   /** For the test's own files on the host. */
   readonly folder: string
-  /** Another isolator over the same folders, as another process would have. */
+  /** Creates another isolator over the same folders, as another process would. */
   another(options?: Partial<OciIsolatorOptions>): OciIsolator
   spec(changes?: SpecChanges): IsolatorSpec
   start(changes?: SpecChanges): Promise<Box>
-  /** Every process, mount, control group, id range and socket folder of this bench's sandboxes. Empty is what a test wants to see. */
+  /** Every process, mount, control group, id range and socket folder of this bench's sandboxes. */
   leftovers(): string[]
-  /** Names of the control groups below this bench's own, of sandboxes and of what waits for one. */
+  /** Names of the control groups below this bench's own: those of sandboxes and of prepared shims. */
   groups(): string[]
   frozen(box: Box): boolean
-  /** Takes away what any of its isolators keeps for a next sandbox. */
+  /** Closes all isolators of this bench, which removes their prepared shims. */
   closeAll(): Promise<void>
   /** Removes every sandbox that was started. */
   clear(): Promise<void>
@@ -69,14 +69,13 @@ export interface Said {
 
 const MiB = 1024 * 1024
 
-/** Why sandboxes cannot be tried here; undefined where they can. */
+/** Why sandbox tests cannot run on this machine. Undefined if they can. */
 export async function reasonToSkip(
   who: 'anyone' | 'root' = 'root',
   runtime = 'crun',
 ): Promise<string | undefined> {
   if (process.platform !== 'linux' || (who === 'root' && process.getuid?.() !== 0))
     return 'needs root on Linux: sudo -E npm test'
-  // gVisor is tried, for which a real one is needed.
   const runner = isolationOf({ runtime }) === 'gvisor' ? await buildRunner() : '/bin/true'
   const isolator = new OciIsolator({ runner, runtime })
   const probe = await isolator.probe().finally(() => isolator.close())
@@ -141,7 +140,7 @@ export async function createBench(runtime = 'crun'): Promise<Bench> {
 
   function leftovers(): string[] {
     const found = pids.filter((pid) => isOurs(pid, folder, name)).map((pid) => `process ${pid}`)
-    // What waits for the next sandbox is not left of the last one.
+    // The prepared shim does not count as a leftover.
     const isSpare = (text: string) =>
       [...text.matchAll(new RegExp(`/${name}/(\\d+)-`, 'g'))].some(([, pid]) => isSpareShim(pid!))
     for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
@@ -264,7 +263,7 @@ function isSpareShim(pid: string): boolean {
   return readOr(`/proc/${pid}/comm`)?.trim() === 'shim-spare'
 }
 
-/** Alive, and not another process that has got the number meanwhile. */
+/** Whether the process is alive and its pid was not reused. */
 function isOurs(pid: number, folder: string, name: string): boolean {
   const status = readOr(`/proc/${pid}/status`)
   if (!status || /^State:\s+[ZX]/m.test(status)) return false

@@ -5,12 +5,12 @@ import { readOr } from '../../testing/cage.ts'
 import { createBench } from './bench.ts'
 import { testedRuntime } from './runtimes.ts'
 
-/** What runtimes do differently, in ways that do not matter. */
+/** Harmless differences between runtimes. */
 const traits = {
   crun: { devices: ['core'], exactErrno: true },
-  // It makes the filter by libseccomp.
+  // runc builds the filter with libseccomp.
   runc: { devices: [], exactErrno: true, x32Ends: true },
-  // Devices of its own kernel.
+  // gVisor's own kernel provides these devices.
   runsc: { devices: ['fuse', 'net'], exactErrno: false, ownKernel: true },
 } as const
 
@@ -22,7 +22,7 @@ export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<C
       entries: [],
       socket: 'unnamed',
       countsOom: bench.kind === 'root',
-      // All sandboxes of an account are of the same users of the host; without a range, of the account itself.
+      // All sandboxes of an account share the same host users. Without a range, that user is the account itself.
       ...(bench.kind === 'root'
         ? {}
         : { shared: { neighbours: ['pipes'], host: bench.kind === 'own' ? ['pipes'] : [] } as const }),

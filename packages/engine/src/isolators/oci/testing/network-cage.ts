@@ -1,5 +1,6 @@
 /**
- * A machine and a world of its own, for tests of the network `open`: two network namespaces with a cable between them, and no way out of either.
+ * A simulated host and internet for tests of the network `open`: two connected network namespaces without any other
+ * link.
  *
  * ```text
  * host: the engine of a worker process, servers on all its addresses  ── cable ──  world: stand-in servers at any address
@@ -20,7 +21,7 @@ export interface NetworkCage extends AsyncDisposable {
   addAddress(address: string): void
 }
 
-/** Answers every connection and every datagram with its own place and the address that was asked for. */
+/** Answers every connection and datagram with the server's name and the requested address. */
 const SERVER = `
 const net = require('node:net'), dgram = require('node:dgram')
 const [place, ports, addresses] = JSON.parse(process.argv[1])
@@ -29,7 +30,7 @@ const up = () => { if (--waiting === 0) console.log('up') }
 for (const port of ports) {
   net.createServer((c) => { c.on('error', () => {}); c.end(place + ' ' + c.localAddress.replace('::ffff:', '')) }).listen({ port, host: '::' }, up)
   for (const address of addresses) {
-    // Bound to one address, so that its answers come from there.
+    // Bound to one address, so that answers come from that address.
     const s = dgram.createSocket(address.includes(':') ? 'udp6' : 'udp4')
     s.on('message', (m, from) => s.send(place + ' ' + address, from.port, from.address))
     s.bind(port, address, up)
@@ -77,7 +78,7 @@ export async function openNetworkCage(addresses: {
       try {
         ip('netns', 'delete', space)
       } catch {
-        // It was not made.
+        // The namespace does not exist.
       }
     }
     rmSync(folder, { recursive: true, force: true })
@@ -95,7 +96,7 @@ export async function openNetworkCage(addresses: {
     for (const address of addresses.world) give(world, 'lo', address)
     ip('-n', host, 'route', 'add', 'default', 'via', '192.168.77.1')
     ip('-n', host, '-6', 'route', 'add', 'default', 'via', '2600:77::1')
-    // Which of its addresses the host uses to reach out is up to the kernel: the world knows the way to all of them.
+    // The kernel chooses the host's source address, so the world has routes to all of them.
     for (const address of addresses.host)
       if (!/^(192\.168\.77|2600:77:)/.test(address)) knowWayTo(plain(address))
     await serve(host, ['host', [8080], addresses.host.map(plain)])

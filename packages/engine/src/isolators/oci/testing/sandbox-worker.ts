@@ -1,6 +1,6 @@
 /**
- * One sandbox, for tests whose engine has to be in namespaces of its own. Options of the isolator and changes of the spec are arguments; scripts come in as
- * lines of JSON, results go out as lines.
+ * One sandbox, for tests whose engine must run in its own namespaces. The arguments are options of the isolator and
+ * changes to the spec. The worker reads scripts and writes results as lines of JSON.
  */
 import { createInterface } from 'node:readline'
 import { createBench, open } from './bench.ts'

@@ -1,4 +1,4 @@
-/** An account of this machine that exists for a test, and a way to run a program as it. Root's to make. */
+/** Creates an account on this machine for a test and runs programs as it. Needs root. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -14,7 +14,7 @@ const run = promisify(execFile)
 export interface TemporaryAccount extends AsyncDisposable {
   readonly uid: number
   readonly home: string
-  /** Runs a program with the checkout, wherever that is, as `home/../checkout`, and without anything of ours. Resolves with what it printed. */
+  /** Runs a program with the checkout at `home/../checkout` and a clean environment. Resolves to its output. */
   run(command: readonly string[], env: Readonly<Record<string, string>>, group?: string): Promise<string>
 }
 
@@ -25,7 +25,7 @@ export async function temporaryAccount(options: {
   const name = `skt${randomBytes(5).toString('hex')}`
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
   const [home, checkout] = [join(folder, 'home'), join(folder, 'checkout')]
-  // In another group too: one that sandboxes must not have.
+  // A supplementary group that sandboxes must not inherit.
   const flags = ['--system', '--no-create-home', '--home-dir', home, '--groups', 'games']
   await locked('useradd', [...flags, '--shell', '/usr/sbin/nologin', name])
   if (options.range) {
@@ -44,7 +44,7 @@ export async function temporaryAccount(options: {
     uid,
     home,
     async run(command, env, group = '') {
-      // A mount namespace for it alone: the checkout may be where it may not walk, and /dev/net/tun, which most systems open to everyone, may be root's.
+      // The account may lack access to the checkout's parents and to /dev/net/tun, so it gets its own mount namespace.
       const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
         mount --bind "$1" "$2"
         if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
@@ -74,7 +74,7 @@ export async function temporaryAccount(options: {
   }
 }
 
-/** Nobody but this account has these ids. False when none of its processes is left. */
+/** Kills processes by the ids that only this account has. Returns false when none is left. */
 function killAll(uid: number, first: number): boolean {
   let found = false
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -86,13 +86,13 @@ function killAll(uid: number, first: number): boolean {
     try {
       process.kill(Number(pid), 'SIGKILL')
     } catch {
-      // Gone by itself.
+      // The process has exited.
     }
   }
   return found
 }
 
-/** Somebody else may be changing the same files. */
+/** Retries, because another process may hold the lock of the account files. */
 async function locked(program: string, args: readonly string[]): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {

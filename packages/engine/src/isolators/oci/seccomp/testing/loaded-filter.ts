@@ -1,10 +1,10 @@
-/** The filter that a process really has, as the kernel holds it. For tests; needs root and perl. */
+/** Reads the filter of a process from the kernel. For tests; needs root and perl. */
 import { execFileSync } from 'node:child_process'
 import { thisArchitecture } from '../../probe.ts'
 import type { Program } from '../bpf.ts'
 import { policyFor } from '../policy.ts'
 
-/** Undefined where this kernel does not tell (it was built without checkpoint support). The process is stopped for a moment. */
+/** Undefined if the kernel was built without checkpoint support. Stops the process briefly. */
 export function loadedFilter(pid: number): Program | undefined {
   const ptrace = policyFor(thisArchitecture()).numbers.ptrace!
   const script = `

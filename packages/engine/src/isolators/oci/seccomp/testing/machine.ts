@@ -1,9 +1,9 @@
-/** What a filter decides, for tests. */
+/** Evaluates policies and filters, for tests. */
 import type { Program } from '../bpf.ts'
 import { ALLOW, errnoAction } from '../bpf.ts'
 import type { Policy } from '../policy.ts'
 
-/** The policy, read plainly. */
+/** Evaluates the policy directly, without compiling it. */
 export function expected(policy: Policy, number: number, args: readonly number[]): number {
   const name = Object.keys(policy.numbers).find((name) => policy.numbers[name] === number)
   if (name === undefined || policy.absent.includes(name)) return errnoAction(38)
@@ -18,7 +18,7 @@ export function expected(policy: Policy, number: number, args: readonly number[]
   return holds ? ALLOW : errnoAction(rule.errno)
 }
 
-/** The part of the kernel's machine that filters use; anything else, or running off the end, is an error. */
+/** The BPF instructions that our filters use. Any other instruction, or a missing return, is an error. */
 function execute(program: Program, architecture: number, number: number, args: readonly (number | bigint)[]) {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number >>> 0, 0)
