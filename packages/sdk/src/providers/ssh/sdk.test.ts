@@ -15,7 +15,7 @@ const list = `import { SshProvider } from './src/providers/ssh/index.ts'
 const provider = new SshProvider({ host: '127.0.0.1', port: 1, username: 'me', privateKey: 'secret-key', acceptNoIsolation: true })
 const calling = provider.list()`
 
-/** The error of a call in a folder where the given version of ssh2 is installed, or none. */
+/** The error of a call in a folder where the given version of ssh2 is installed, if any. */
 async function run(
   installed?: { version: string; code: string },
   calling = list,
@@ -31,7 +31,7 @@ async function run(
     )
     await writeFile(path.join(at, 'index.js'), installed.code)
   }
-  // A copy of the provider, in a folder where only that package is found.
+  // Copies the provider to a folder where only that package is installed.
   await cp(path.resolve(import.meta.dirname, '../..'), path.join(folder, 'src'), { recursive: true })
   await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
   await writeFile(
