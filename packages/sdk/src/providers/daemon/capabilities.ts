@@ -1,4 +1,4 @@
-/** What the sandboxes of a daemon can do over its API. */
+/** The abilities of a daemon's sandboxes through its API. */
 export interface DaemonCapabilities {
   readonly stdin: 'native'
   readonly ports: 'native'
