@@ -135,7 +135,7 @@ const unharmed: FaultHit = { through: (items) => items }
 function errorOf(rule: FaultRule): Error {
   if (rule.error instanceof Error) return rule.error
   const code = rule.error ?? 'connection_lost'
-  return new SandboxError(code, `A fault of the memory provider made ${rule.on} fail with ${code}.`, {
+  return new SandboxError(code, `The memory provider was told to fail ${rule.on} with ${code}.`, {
     provider: 'memory',
     details: { fault: rule.on },
   })
