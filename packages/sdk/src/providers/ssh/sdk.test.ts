@@ -61,7 +61,7 @@ describe('ssh2', () => {
   it('is refused in another major version', async () => {
     expect(await run({ version: '2.0.0', code: works })).toEqual({
       code: 'sdk_missing',
-      message: 'ssh2 2.0.0 is installed; this provider knows 1.x.',
+      message: 'ssh2 2.0.0 is installed; this provider supports 1.x.',
       hint: expect.stringContaining('npm install ssh2@1'),
     })
     expect(await run({ version: '0.8.9', code: works })).toMatchObject({ code: 'sdk_missing' })
