@@ -206,7 +206,7 @@ class Reader {
     const argument = width === 8 ? Number(bytes.readBigUInt64BE()) : bytes.readUIntBE(0, width)
     if (argument < (info === 24 ? 24 : 2 ** (4 * width)))
       throw malformed('a length that is not in shortest form')
-    if (!Number.isSafeInteger(argument)) throw malformed('an integer beyond what a number can hold')
+    if (!Number.isSafeInteger(argument)) throw malformed('an integer that is too large')
     return argument
   }
 

@@ -232,7 +232,7 @@ class ConnectionState {
     this.#queuedFrames += 1
     const room = this.#socket.write(frame, this.#sent)
     if (this.#queuedFrames > maxQueuedFrames || this.#socket.writableLength > maxQueuedBytes) {
-      this.end(new ProtocolError('unresponsive', 'the runner does not read what it is sent'))
+      this.end(new ProtocolError('unresponsive', 'the runner does not read its input'))
       // The runner will not read the waiting data: release its memory now.
       this.#socket.destroy()
     }

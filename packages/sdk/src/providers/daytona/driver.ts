@@ -172,7 +172,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     if (!/^[A-Za-z0-9][\w-]*$/.test(sandboxId)) throw gone(sandboxId)
     const client = await this.#client()
     try {
-      const sandbox = await this.#do('Looking at the sandbox', client.get(sandboxId), call)
+      const sandbox = await this.#do('Reading the state of the sandbox', client.get(sandboxId), call)
       if (sandbox.id === sandboxId) return sandbox
     } catch (error) {
       if (!SandboxError.is(error, 'not_found')) throw error

@@ -148,7 +148,7 @@ export class Incarnation {
     try {
       await this.sandbox.refreshData()
     } catch (cause) {
-      const look = translated(cause, 'Looking at the sandbox', this.id)
+      const look = translated(cause, 'Reading the state of the sandbox', this.id)
       return look.code === 'not_found' ? gone(this.id, cause) : (failure ?? look)
     }
     const { state = 'unknown' } = this.sandbox

@@ -221,7 +221,7 @@ export class DaytonaSandbox implements SandboxDriver {
   }
 
   async #refresh(call: CallOptions): Promise<void> {
-    await this.#do('Looking at the sandbox', this.#object.refreshData(), call)
+    await this.#do('Reading the state of the sandbox', this.#object.refreshData(), call)
     if (infoOf(this.#object).status === 'destroyed') throw gone(this.sandboxId)
   }
 

@@ -40,7 +40,7 @@ export async function settled(
     try {
       await sandbox.refreshData()
     } catch (error) {
-      const failure = translated(error, 'Looking at the sandbox', sandbox.id)
+      const failure = translated(error, 'Reading the state of the sandbox', sandbox.id)
       throw failure.code === 'not_found' ? gone(sandbox.id, failure) : failure
     }
   }

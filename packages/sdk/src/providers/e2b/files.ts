@@ -270,7 +270,7 @@ async function inTime<T>(reading: Promise<T>, ms: number): Promise<T> {
     timer = setTimeout(
       () =>
         reject(
-          new SandboxError('timeout', `E2B sent nothing of the file for ${ms} ms.`, { provider: 'e2b' }),
+          new SandboxError('timeout', `E2B sent no data of the file for ${ms} ms.`, { provider: 'e2b' }),
         ),
       ms,
     )

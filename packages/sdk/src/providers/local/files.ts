@@ -260,6 +260,6 @@ function ignoreUnreadable(error: unknown): [] {
 function rootError(what: string): SandboxError {
   return new SandboxError('invalid_argument', `The sandbox’s working directory itself cannot be ${what}.`, {
     provider: 'local',
-    hint: 'Remove what is in it, or destroy the sandbox.',
+    hint: 'Remove its content, or destroy the sandbox.',
   })
 }

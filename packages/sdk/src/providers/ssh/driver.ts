@@ -267,7 +267,7 @@ function knownFrom(line: string): Known {
     })
   }
   if (record.version !== 1)
-    throw new SandboxError('unsupported', `The sandbox ${sandboxId} was made by a newer version.`, {
+    throw new SandboxError('unsupported', `The sandbox ${sandboxId} was created by a newer version.`, {
       provider: 'ssh',
       hint: 'Update @sandkasten/sdk.',
     })

@@ -6,7 +6,7 @@ const agentCodes: Readonly<Record<number, [SandboxErrorCode, string]>> = {
   70: ['provider_error', 'The host could not start the program'],
   71: ['not_found', 'The sandbox does not exist'],
   72: ['not_running', 'The sandbox is stopped'],
-  73: ['interrupted', 'The sandbox was restarted since this handle was made'],
+  73: ['interrupted', 'The sandbox was restarted since this handle was created'],
   74: ['conflict', 'A sandbox with that name exists already'],
   75: ['cwd_not_found', 'The working directory does not exist'],
   76: ['command_not_found', 'The program does not exist on the host'],

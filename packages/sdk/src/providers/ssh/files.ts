@@ -78,13 +78,13 @@ export class SshFiles implements FilesDriver {
   }
 
   async stat(given: string, { follow }: { follow: boolean }): Promise<FileStat> {
-    return this.#at(given, follow, 'Looking at', async (sftp, file) =>
+    return this.#at(given, follow, 'Reading the attributes of', async (sftp, file) =>
       factsOf(await (follow ? sftp.stat(file) : sftp.lstat(file))),
     )
   }
 
   async mkdir(given: string, { recursive, mode }: { recursive: boolean; mode?: number }): Promise<void> {
-    await this.#at(given, true, 'Making the folder', async (sftp, folder) => {
+    await this.#at(given, true, 'Creating the folder', async (sftp, folder) => {
       const there = await sftp.stat(folder).catch(ifMissing)
       if (there && recursive && isFolder(there)) return
       if (there) throw fault(recursive ? 'not_a_directory' : 'file_exists', given)
@@ -355,6 +355,6 @@ function fault(code: SandboxErrorCode, given: string, what?: string, cause?: unk
 function rootFault(what: string): SandboxError {
   return new SandboxError('invalid_argument', `The sandbox’s working directory itself cannot be ${what}.`, {
     provider: 'ssh',
-    hint: 'Remove what is in it, or destroy the sandbox.',
+    hint: 'Remove its content, or destroy the sandbox.',
   })
 }

@@ -194,7 +194,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  it('extends a lifetime as requested, and never beyond the lease', async () => {
+  it('extends a lifetime up to the lease, and not further', async () => {
     const sandbox = await sshd.provider().create({ lifetimeMs: 60_000 })
     const end = async () => (await sandbox.info()).expiresAt!.getTime()
     const before = await end()

@@ -251,7 +251,11 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
           options,
         )
       if (SandboxError.is(error, 'command_not_found'))
-        throw new SandboxError('command_not_found', `There is no program “${cmd}” on the host.`, options)
+        throw new SandboxError(
+          'command_not_found',
+          `The program “${cmd}” does not exist on the host.`,
+          options,
+        )
       if (SandboxError.is(error, 'permission_denied'))
         throw new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
           ...options,

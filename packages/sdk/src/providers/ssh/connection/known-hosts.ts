@@ -59,7 +59,7 @@ export function isNamed(names: readonly string[], key: Buffer): boolean {
   )
 }
 
-/** Asks for the known key types first, so that a host with several keys shows one that can be compared. */
+/** Asks for the known key types first, so that a host with several keys presents a known one. */
 export function preferredAlgorithms(lines: readonly KnownHost[]): HostKeyAlgorithm[] | undefined {
   const types = new Set(lines.filter(({ revoked }) => !revoked).map(({ type }) => type))
   if (types.size === 0) return undefined
