@@ -13,7 +13,6 @@ export interface CallOptions {
 
 const defaultAnswerMs = 60_000
 
-/** Makes a request without content and checks its result. */
 export async function call<T>(
   connection: RunnerConnection,
   op: string,

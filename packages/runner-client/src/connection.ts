@@ -59,7 +59,6 @@ export class RunnerConnection implements StreamHost {
   #unanswered = new Set<number>()
   #drained: Promise<void> | undefined
 
-  /** Use `connect`. */
   private constructor(socket: Duplex, welcome: Welcome, state: ConnectionState) {
     this.#socket = socket
     this.welcome = welcome
@@ -141,8 +140,6 @@ export class RunnerConnection implements StreamHost {
     this.#socket.write(encodeFrame(FrameType.goodbye, 0, encodeCbor({ code: 'bye', message: 'done' })))
     this.#state.end(undefined)
   }
-
-  // Used by streams.
 
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined {
     if (this.#state.ended) return undefined

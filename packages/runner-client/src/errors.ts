@@ -1,4 +1,3 @@
-/** Translates failures between a client and a runner to the SDK's errors. */
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { CborMap } from './cbor.ts'
 

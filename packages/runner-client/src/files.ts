@@ -23,7 +23,6 @@ export interface FileFacts {
   mtimeMs: number
   inode?: number
   links: number
-  /** The target of a symlink. */
   target?: Uint8Array
 }
 

@@ -1,5 +1,3 @@
-/** Processes: start, attach, wait, signal, resize, list, forget. */
-
 import { type CallOptions, call, checked, ended, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
@@ -22,7 +20,6 @@ import type { RunnerStream } from './stream.ts'
 export interface LaunchOptions {
   /** Added to the runner's environment; null removes a variable. */
   env?: Readonly<Record<string, Bytes | null>>
-  /** Starts from an empty environment. */
   clearEnv?: boolean
   cwd?: Bytes
   /** `name`, `uid`, `name:group` or `uid:gid`, resolved in the sandbox. */

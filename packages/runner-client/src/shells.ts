@@ -1,4 +1,3 @@
-/** Stateful shells. */
 import { HeadTail } from '@sandkasten/sdk/provider'
 import { type CallOptions, call, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
@@ -29,7 +28,6 @@ export interface ShellInfo {
   pid?: number
   shell?: string
   cwd?: Uint8Array
-  /** The id of the running command. */
   running?: string
   queued: number
 }
@@ -58,7 +56,6 @@ export interface CommandResult extends ProcessExit {
 
 export class RunnerShell {
   readonly id: string
-  /** `bash` or `sh`. */
   readonly shell: string | undefined
   readonly existed: boolean
   readonly #connection: RunnerConnection

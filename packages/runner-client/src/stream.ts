@@ -24,7 +24,6 @@ export interface Lender {
   keep(): (() => void) | undefined
 }
 
-/** The parts of its connection that a stream needs. */
 export interface StreamHost extends Lender {
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined
   sendEnd(stream: number): void
@@ -68,7 +67,6 @@ export class RunnerStream {
   #waitingEventBytes = 0
   /** How many bytes the runner may still send. */
   #window = initialWindow
-  /** The size of the window. */
   #width = initialWindow
   #consumed = 0
   /** How many bytes we may still send. */
@@ -260,8 +258,6 @@ export class RunnerStream {
     this.#host.sendWindow(this.id, granted)
     this.#consumed = 0
   }
-
-  // Called by the connection.
 
   open(body: CborMap): void {
     if (this.#opened) throw new ProtocolError('out_of_order', 'a stream that opens twice')

@@ -12,7 +12,6 @@ export interface Place {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** The programs of a sandbox with a runner. */
 export class RunnerPrograms {
   readonly #host: ProcessHost
 

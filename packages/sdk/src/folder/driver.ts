@@ -266,8 +266,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
   }
 
-  // Used by handles.
-
   /** The current record. Stops the sandbox first if its lifetime is over or it has died. */
   async current(sandboxId: string): Promise<SandboxRecord> {
     const folder = this.folderOf(sandboxId)

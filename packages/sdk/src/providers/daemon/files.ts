@@ -4,7 +4,6 @@ import { SandboxError } from '../../errors.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import { translating } from './translation.ts'
 
-/** Adapts the session's files to the driver interface. */
 export class DaemonFiles implements FilesDriver {
   readonly #id: string
   readonly #files: SessionFiles

@@ -107,7 +107,6 @@ export async function startProcess(
 const minBufferBytes = 1024 * 1024
 const maxBufferBytes = 16 * 1024 * 1024
 
-/** The exit, if it is known. */
 export function exitOf({ status, result }: CommandInfo): { exit?: ProcessExit } {
   if (status !== 'done' || !result) return {}
   const { exitCode, signal, timedOut, oom, durationMs } = result as RunResult

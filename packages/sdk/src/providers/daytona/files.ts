@@ -170,7 +170,6 @@ export class DaytonaFiles implements FilesDriver {
   }
 }
 
-/** Records whether the source failed. */
 class Watched {
   readonly #source: AsyncIterable<Uint8Array>
   failed = false

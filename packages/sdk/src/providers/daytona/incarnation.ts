@@ -48,7 +48,6 @@ export class Incarnation {
     return this.#workdir
   }
 
-  /** Whether this object is bound to a start. */
   get bound(): boolean {
     return this.#incarnation !== '-'
   }

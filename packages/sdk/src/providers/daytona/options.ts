@@ -21,9 +21,7 @@ export interface DaytonaProviderOptions {
 }
 
 export interface TimeLimits {
-  /** The timeout of a state change. */
   readonly startMs: number
-  /** The timeout of one request. */
   readonly requestMs: number
 }
 

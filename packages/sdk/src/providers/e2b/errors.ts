@@ -4,7 +4,6 @@ import { abortedError } from '../../shared/abort.ts'
 export interface Circumstances {
   readonly signal?: AbortSignal | undefined
   readonly sandboxId?: string | undefined
-  /** The `X-Request-Id` of the request. */
   readonly requestId?: string | undefined
   readonly what?: string
 }

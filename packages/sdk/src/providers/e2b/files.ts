@@ -15,7 +15,6 @@ import { watched } from './watch.ts'
  */
 export class E2BFiles implements FilesDriver {
   readonly #guest: () => Guest
-  /** The idle timeout of a file transfer. */
   readonly #idleMs: number
 
   constructor(guest: () => Guest, idleMs: number) {

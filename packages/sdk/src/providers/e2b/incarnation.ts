@@ -60,7 +60,6 @@ export class Incarnation {
     this.#paused = undefined
   }
 
-  /** Resolves when the sandbox is not paused. */
   async resumed(): Promise<void> {
     await this.#paused?.resumed
   }

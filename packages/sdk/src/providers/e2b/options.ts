@@ -18,7 +18,6 @@ export interface E2BProviderOptions {
   sdk?: unknown
 }
 
-/** Checks the options and completes them from the environment. */
 export function accessOf(options: E2BProviderOptions): E2BAccess {
   const env = e2bOptionsOf(environment())
   const apiKey = options.apiKey ?? env.apiKey
@@ -40,7 +39,6 @@ export function accessOf(options: E2BProviderOptions): E2BAccess {
   }
 }
 
-/** Reads the vendor's own environment variables. */
 export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
   return {

@@ -25,7 +25,6 @@ export interface OutputStreamOptions {
  * break, readers get `connection_lost`, and no process is started again.
  */
 export class OutputStream {
-  /** The process id in the sandbox. */
   pid = 0
   readonly #guest: Guest
   readonly #log: OutputLog

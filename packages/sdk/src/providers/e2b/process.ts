@@ -180,7 +180,6 @@ export async function startProcess(
     stream,
     piped: spec.stdin !== 'empty',
   })
-  // The caller cancelled during the start: kill the program.
   if (signal?.aborted) {
     await process.kill('SIGKILL', {}).catch(() => {})
     throwIfAborted(signal, `The command ${spec.cmd}`)

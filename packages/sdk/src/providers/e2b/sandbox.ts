@@ -21,7 +21,6 @@ import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
 
-/** The driver's functions that sandboxes need. */
 export interface SandboxHome {
   readonly account: Account
   readonly incarnations: Incarnations

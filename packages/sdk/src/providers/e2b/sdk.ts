@@ -63,7 +63,6 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
-/** Options of calls to the control plane. */
 interface ControlOptions extends CallOptions {
   headers?: Record<string, string>
 }

@@ -9,7 +9,6 @@ import { checkCwd } from './child.ts'
 import type { OutputPipe } from './output-pipe.ts'
 import { childrenOf } from './process-tree.ts'
 
-/** How a command on a shell ended. */
 export interface ShellStatus {
   readonly exitCode: number
   /** Unknown if the shell itself ended. */

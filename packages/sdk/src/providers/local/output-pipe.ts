@@ -8,7 +8,6 @@ import type { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { ShellExecOptions } from '../../spec/index.ts'
 
-/** The named pipe for one command's output. */
 export class OutputPipe {
   readonly file: string
   readonly script: string

@@ -12,7 +12,6 @@ import type { processMarker, sandboxMarker } from './environment.ts'
  * program that leaves the group, is orphaned and clears its environment escapes: a local sandbox is not a jail.
  */
 export interface Target {
-  /** The leader of the process group, if known. */
   readonly pid?: number
   readonly marker?: { readonly name: typeof sandboxMarker | typeof processMarker; readonly value: string }
 }
@@ -52,7 +51,6 @@ export async function beforeCommand(shell: number): Promise<Before | undefined> 
   return { shell, pids: new Set((await readdir('/proc')).map(Number).filter((pid) => pid > 0)) }
 }
 
-/** The direct children of a process. */
 export async function childrenOf(pid: number): Promise<number[]> {
   if (process.platform === 'linux') {
     const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => undefined)

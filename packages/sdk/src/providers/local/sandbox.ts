@@ -130,7 +130,6 @@ export class LocalSandbox implements SandboxDriver {
     return this.#driver.snapshots.take(await this.check(), this.workdir, name)
   }
 
-  /** Forks through a hidden snapshot. */
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
     const { labels, envVars, label, lifetimeMs } = await this.check()

@@ -49,7 +49,6 @@ export class LocalShell implements SandboxShell {
     return this.#closed
   }
 
-  /** Resolves when the shell runs. */
   ready(): Promise<void> {
     return this.#inTurn(async () => {
       await this.#running()
@@ -170,7 +169,6 @@ export interface LocalShellOptions {
   readonly marker: string
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-  /** The shell's private folder for scripts and pipes. */
   readonly folder: string
   readonly onClose: () => void
 }

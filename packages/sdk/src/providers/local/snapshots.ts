@@ -47,7 +47,6 @@ export class LocalSnapshots {
     return { snapshotId }
   }
 
-  /** Copies a snapshot's content to a new workspace. */
   async restore(snapshotId: string, workspace: string): Promise<void> {
     if (!(await this.#read(snapshotId))) {
       throw new SandboxError('not_found', `The snapshot ${snapshotId} does not exist.`, {

@@ -5,7 +5,6 @@ import type { FileChange } from '../../spec/index.ts'
 
 export interface WatchFolderOptions {
   recursive: boolean
-  /** Reports only changes of this name. */
   only?: string
   signal?: AbortSignal | undefined
 }

@@ -17,7 +17,6 @@ export class ManualClock implements Clock {
     return this.#now
   }
 
-  /** The number of pending timers. */
   get pending(): number {
     return this.#timers.size
   }

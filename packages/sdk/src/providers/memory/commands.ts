@@ -44,7 +44,6 @@ export interface ChildOptions {
 }
 
 export interface ChildProcess {
-  /** Resolves with the exit code. */
   readonly exited: Promise<number>
   kill(signal?: ProcessSignal): void
 }

@@ -17,7 +17,6 @@ import { SandboxBinding } from './sandbox-handle.ts'
 import type { SharedState } from './shared-state.ts'
 import { copyDirectory } from './virtual-files.ts'
 
-/** The driver behind `MemoryProvider`. */
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly name = 'memory'
   readonly isolation = 'simulated'

@@ -8,7 +8,6 @@ import type { MemorySandbox } from './sandbox.ts'
 import type { ShellHandler } from './shell.ts'
 import type { VfsDirectory } from './virtual-files.ts'
 
-/** The state that provider objects over the same memory share. */
 export class SharedState {
   readonly clock: Clock
   readonly commands = new Commands()

@@ -49,7 +49,6 @@ export class Pipe implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** All input up to end-of-file, as text. */
   async text(): Promise<string> {
     const chunks: Uint8Array[] = []
     for await (const chunk of this) chunks.push(chunk)

@@ -129,7 +129,6 @@ export function directory(now: number, mode: number): VfsDirectory {
   return { type: 'directory', entries: new Map(), mode, mtimeMs: now }
 }
 
-/** Shares the immutable contents. */
 export function copyDirectory(node: VfsDirectory): VfsDirectory {
   const entries = [...node.entries].map(
     ([name, child]) => [name, child.type === 'directory' ? copyDirectory(child) : { ...child }] as const,

@@ -55,7 +55,6 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
     expect(await sandbox.files.readFile('file', 'utf8')).toBe('old')
     await expect(sandbox.files.appendFile('file', new Uint8Array(6_000_000))).rejects.toMatchObject(full)
     await sandbox.files.rm('file')
-    // Space is available again.
     await sandbox.files.writeFile('file', 'new')
     expect(await sandbox.files.readdir('.')).toEqual(['file'])
     await sandbox.destroy()

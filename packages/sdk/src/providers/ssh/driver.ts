@@ -159,8 +159,6 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     }
   }
 
-  // Used by handles.
-
   async known(sandboxId: string, { signal }: CallOptions = {}): Promise<Known> {
     if (!idPattern.test(sandboxId)) throw agentError(71, { sandboxId, what: sandboxId })
     const line = await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })

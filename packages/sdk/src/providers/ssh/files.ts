@@ -17,10 +17,8 @@ import { Paths } from './paths.ts'
 import type { SftpStats } from './sdk.ts'
 
 export interface FilesPlace {
-  /** Throws when the handle may not use the sandbox. */
   check(sftp: SftpCalls): Promise<void>
   withSftp<T>(work: (sftp: SftpCalls) => Promise<T>): Promise<T>
-  /** Removes a folder and its content. */
   remove(path: string, call: CallOptions): Promise<void>
   readonly workdir: string
   /** Files are written to this folder, beside the working directory, and then renamed into place. */

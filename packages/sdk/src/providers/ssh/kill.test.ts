@@ -84,7 +84,6 @@ describe.skipIf(!sshdProgram)('processes of a sandbox', () => {
     for (const { line, word } of all) await started(sandbox, line(word), word)
     await provider.close()
     await expect.poll(() => all.flatMap(({ word }) => processesWith(word))).toEqual([])
-    // The clock has finished too.
     await expect.poll(() => existsSync(path.join(sandbox.workdir, '../lock'))).toBe(false)
     await expect.poll(() => processesWith(sandbox.sandboxId)).toEqual([])
     expect((await sandbox.info()).status).toBe('stopped')

@@ -13,7 +13,6 @@ export interface SshProviderOptions {
   privateKey?: string | Uint8Array
   /** The file of a private key. */
   privateKeyPath?: string
-  /** The passphrase of the private key. */
   passphrase?: string
   /** The socket of an ssh-agent. Default: `SSH_AUTH_SOCK`, unless a key is given. `false` uses no agent. */
   agent?: string | false
@@ -43,7 +42,6 @@ export interface SshProviderOptions {
   sdk?: Ssh2
 }
 
-/** Validated options with defaults. */
 export interface SshSettings {
   readonly host: string
   readonly port: number

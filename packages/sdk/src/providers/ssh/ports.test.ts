@@ -61,7 +61,6 @@ describe.skipIf(!sshdProgram)('a forwarded port', () => {
       )
       .toBe(200)
     await expect(fetch(url)).rejects.toThrow()
-    // The local port is closed too.
     await expect(fetch(url)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
     for (const each of [sandbox, other]) await each.destroy()
   })

@@ -18,7 +18,6 @@ export interface ProcessPlace {
   readonly agent: Agent
   readonly sandboxId: string
   readonly incarnation: string
-  /** Throws when the sandbox is not usable. */
   check(): Promise<void>
 }
 

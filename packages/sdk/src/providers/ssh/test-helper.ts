@@ -28,13 +28,11 @@ export interface TestSshd extends AsyncDisposable {
   readonly keyFile: string
   readonly knownHosts: string
   readonly hostKeyFile: string
-  /** The log of sshd. */
   log(): string
   options(more?: Partial<SshProviderOptions>): SshProviderOptions
   provider(more?: Partial<SshProviderOptions>): SshProvider
   /** Cuts all connections by killing sshd, like a network failure. */
   cut(): number
-  /** The number of connections so far. */
   connections(): number
   /** Accepts connections without answering. */
   mute(silent: boolean): void

@@ -91,12 +91,10 @@ export class Account {
     })
   }
 
-  /** Whether the API accepts the credentials. */
   async look(signal?: AbortSignal): Promise<void> {
     await this.#call(({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, signal }), signal)
   }
 
-  /** Marks a snapshot as used only for forks. */
   passing(snapshotId: string): void {
     this.#passing.add(snapshotId)
   }

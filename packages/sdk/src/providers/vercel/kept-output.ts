@@ -35,7 +35,6 @@ export class KeptOutput {
   }
 }
 
-/** Reads a log to the end. */
 export async function replayed(
   open: () => Promise<ProcessLog>,
   signal: AbortSignal | undefined,

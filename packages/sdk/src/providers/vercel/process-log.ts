@@ -96,7 +96,6 @@ function said(line: string): Said {
   })
 }
 
-/** Parses „code signal timedOut ms“. */
 export function exitOf(text: string): ProcessExit | undefined {
   const match = /^(\d+) (\d+) ([01]) (\d+)$/.exec(text.trim())
   if (!match) return undefined

@@ -7,7 +7,6 @@ export interface TransportOptions {
   /** The address of the vendor's API. The SDK has no option for it. */
   baseUrl?: string | undefined
   fetch: typeof globalThis.fetch
-  /** The timeout of a response. */
   requestTimeoutMs: number
   /** The caller's token. It replaces any token that the SDK has found, and never appears in an error. */
   token: string

@@ -9,7 +9,6 @@ import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'
 /** Runs our scripts in a running sandbox, and explains failed calls. */
 export class Guest {
   readonly incarnation: Incarnation
-  /** The timeout of a script. */
   readonly answerMs: number
   readonly #look: () => Promise<VendorInfo>
 
@@ -33,7 +32,6 @@ export class Guest {
     return this.incarnation.check(this.#look)
   }
 
-  /** Makes a vendor call, and explains its failure. */
   async do<T>(work: (sandbox: VendorSandbox) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await work(this.incarnation.sandbox)
@@ -74,7 +72,6 @@ export class Guest {
     return known
   }
 
-  /** Runs a script to the end. */
   async ask(
     script: string,
     args: readonly string[],

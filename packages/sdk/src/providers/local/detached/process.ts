@@ -15,7 +15,6 @@ import type { ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../.
 import { decodeEvent, decodeFrames, encodeFrame } from './frames.ts'
 import type { ProcessRecord, SupervisorTask } from './supervisor.ts'
 
-/** Starts a supervisor and returns when its program runs. */
 export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): Promise<DetachedProcess> {
   const socketPath = await newSocketPath()
   const file = fileURLToPath(
@@ -52,7 +51,6 @@ export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): P
   })
 }
 
-/** The process with its record in this folder. */
 export async function findDetached(folder: string): Promise<DetachedProcess | undefined> {
   const record = await readJson<ProcessRecord>(path.join(folder, 'process.json'))
   return record && new DetachedProcess(folder, record)

@@ -72,12 +72,10 @@ export interface PinnedKey {
   key?: Buffer
 }
 
-/** Decides whether a host has the expected key. */
 export class HostCheck {
   readonly #settings: SshSettings
   readonly #pinned: PinnedKey
   readonly #lines: readonly KnownHost[]
-  /** Set after a refusal. */
   refusal: SandboxError | undefined
 
   static async read(settings: SshSettings, pinned: PinnedKey): Promise<HostCheck> {

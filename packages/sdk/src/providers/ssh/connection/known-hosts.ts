@@ -25,7 +25,6 @@ export function parseKnownHosts(text: string): KnownHost[] {
   })
 }
 
-/** The lines that apply to this host. */
 export function linesFor(known: readonly KnownHost[], host: string, port: number): KnownHost[] {
   const name = port === 22 ? host : `[${host}]:${port}`
   return known.filter(({ hosts }) => matchesHost(hosts, name.toLowerCase()))

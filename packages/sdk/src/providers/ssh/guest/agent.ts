@@ -27,7 +27,6 @@ export interface AgentCall {
   readonly maxBytes?: number
 }
 
-/** Calls the agent script on the host. */
 export class Agent {
   readonly #pool: SshPool
   readonly #settings: SshSettings
@@ -49,7 +48,6 @@ export class Agent {
     return this.#ask(script, verb, args, call)
   }
 
-  /** Streams the response. */
   async open(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<AgentStream> {
     throwIfAborted(call.signal)
     const { script } = await this.#prepare()

@@ -4,7 +4,6 @@ import { expect, it } from 'vitest'
 import type { AgentStream } from '../guest/agent.ts'
 import { Bridge } from './bridge.ts'
 
-/** A response that never ends. */
 function endless() {
   const seen: string[] = []
   const stream = {

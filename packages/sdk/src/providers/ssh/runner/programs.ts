@@ -86,7 +86,6 @@ class Link {
 
 /** What the programs of a sandbox need from it. */
 export interface ProgramsPlace {
-  /** Throws when the sandbox is not usable. */
   check(): Promise<void>
   /** The working directory (a real path) of a program, and its environment with its mark. */
   launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch

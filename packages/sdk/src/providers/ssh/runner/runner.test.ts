@@ -197,7 +197,6 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await same.stop()
     await same.start()
     expect((await same.runCommand(sh('echo by the script'))).stdout).toBe('by the script\n')
-    // The reverse direction.
     const back = await provider().get(sandbox.id)
     expect((await back.runCommand(sh('echo by the script'))).stdout).toBe('by the script\n')
     await back.destroy()

@@ -15,7 +15,6 @@ export class Guest {
     this.#explain = explain
   }
 
-  /** Makes a vendor call, and explains its failure. */
   async do<T>(work: (session: VendorSession) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await work(this.session)
