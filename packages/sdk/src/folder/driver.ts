@@ -445,7 +445,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
 const idPattern = /^[a-z2-7]{16}$/
 
-/** The create failed, and so did its cleanup. */
 function bothOf(error: unknown, also: unknown, left: string): SandboxError {
   const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and cleaning up')]
   return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {

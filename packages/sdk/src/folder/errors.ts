@@ -65,7 +65,6 @@ export function translate(error: unknown, what: string): SandboxError {
   })
 }
 
-/** Runs a file operation and translates its failure. */
 export async function guarded<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

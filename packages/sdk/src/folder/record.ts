@@ -30,7 +30,6 @@ export interface SandboxRecord {
   readonly leaving?: true
   /** The last incarnation ended unexpectedly. */
   readonly crashed?: true
-  /** Data of the provider. */
   readonly extra?: Readonly<Record<string, unknown>>
   /** The creating process, to tell a dead creator from a slow one. */
   readonly creator?: ProcessIdentity

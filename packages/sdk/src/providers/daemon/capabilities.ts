@@ -1,4 +1,3 @@
-/** The abilities of a daemon's sandboxes through its API. */
 export interface DaemonCapabilities {
   readonly stdin: 'native'
   readonly ports: 'native'

@@ -1,4 +1,3 @@
-/** The abilities of Daytona's sandboxes through its SDK. */
 export interface DaytonaCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'

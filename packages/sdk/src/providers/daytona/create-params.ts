@@ -43,7 +43,6 @@ const known = [
 
 const defaultAutoStop = 15
 
-/** Translates create options to the vendor's parameters. */
 export async function createParams(spec: CreateSpec, createId: string): Promise<Record<string, unknown>> {
   const { name, image, snapshotId, resources, envVars, providerOptions = {} } = spec
   checkKnown(providerOptions, known, '`providerOptions` of daytona')

@@ -103,7 +103,7 @@ export class Incarnation {
       })
   }
 
-  /** Translates failures of the vendor's streams. */
+  /** An idle timeout for one of the vendor's streams. */
   silence({ signal }: CallOptions): Silence {
     return new Silence(this.#answerMs, 'daytona', signal)
   }

@@ -64,7 +64,6 @@ export class Program {
     this.#host.changed()
   }
 
-  /** Whether it or a descendant still runs. */
   get alive(): boolean {
     return !this.end || this.#children.some((child) => child.alive)
   }
@@ -164,7 +163,6 @@ export interface ProgramSpec {
   readonly session?: boolean
 }
 
-/** The parts of the process and the sandbox that a program uses. */
 export interface ProgramHost {
   readonly sandboxId: string
   readonly clock: Clock
@@ -185,7 +183,6 @@ export interface ProgramEnd {
   readonly error?: unknown
 }
 
-/** Thrown into the handler of a killed program. */
 class Killed extends Error {
   override readonly name = 'Killed'
 }

@@ -101,7 +101,6 @@ export class Vfs {
     return this.place(path, options).node ?? fail(fsError('file_not_found', path))
   }
 
-  /** Puts a node in its place and notifies the watchers. */
   put(place: Place, node: VfsNode): void {
     const { parent } = place
     if (!parent) throw fsError('is_a_directory', place.path)

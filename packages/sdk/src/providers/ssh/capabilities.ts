@@ -1,4 +1,3 @@
-/** What a sandbox on an SSH host can do. */
 export const sshCapabilities = Object.freeze({
   stdin: 'native',
   reattach: 'native',

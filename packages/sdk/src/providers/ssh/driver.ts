@@ -210,7 +210,6 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     this.pool.close()
   }
 
-  /** The supervisor of a newly started sandbox. */
   #worker(asked: string, got: Known['workedBy']): Known['workedBy'] {
     if (asked !== '-' && got !== 'runner') this.runner.failed('it did not start there')
     return got

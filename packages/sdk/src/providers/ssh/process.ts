@@ -13,7 +13,6 @@ import type {
 import { agentError } from './errors.ts'
 import type { Agent, AgentCall, AgentStream } from './guest/agent.ts'
 
-/** What a process needs of its sandbox. */
 export interface ProcessPlace {
   readonly agent: Agent
   readonly sandboxId: string
@@ -21,7 +20,6 @@ export interface ProcessPlace {
   check(): Promise<void>
 }
 
-/** How a command ended, with additional facts about a shell command. */
 export interface FollowedExit extends ExitEvent {
   readonly restarted?: boolean
   readonly cwd?: string
@@ -122,7 +120,6 @@ export class SshProcess implements ProcessDriver {
   }
 }
 
-/** The events in a response of the agent, up to the exit. */
 export async function* follow(
   place: ProcessPlace,
   stream: AgentStream,
@@ -197,7 +194,6 @@ function exitEvent(seq: number, words: readonly string[]): FollowedExit {
   }
 }
 
-/** Decodes base64 output of `pwd`: the folder and a newline. */
 export function folderFrom(encoded: string): string {
   return Buffer.from(encoded, 'base64').toString('utf8').replace(/\n$/, '')
 }

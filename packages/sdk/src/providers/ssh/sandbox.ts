@@ -37,7 +37,6 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   readonly #folder: string
   readonly #env: Readonly<Record<string, string>>
   #incarnation: string
-  /** Set if our runner supervises this incarnation. */
   #runner: SshPrograms | undefined
 
   constructor(driver: SshDriver, known: Known, root: string) {

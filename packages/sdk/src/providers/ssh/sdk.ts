@@ -96,7 +96,6 @@ export interface SftpStats {
   readonly mtime: number
 }
 
-/** The free blocks of a disk, their size, and the free inodes. */
 export interface SftpDisk {
   readonly f_frsize: number
   readonly f_bavail: number

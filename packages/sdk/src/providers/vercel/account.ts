@@ -42,7 +42,6 @@ export class Account {
     return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
   }
 
-  /** Undefined if there is no sandbox with that name. */
   async find(name: string, signal?: AbortSignal): Promise<VendorSandbox | undefined> {
     return this.get(name, { resume: false, signal }).catch((error: unknown) => {
       if (SandboxError.is(error, 'not_found')) return undefined

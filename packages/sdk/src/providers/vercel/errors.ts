@@ -16,7 +16,6 @@ export class Refused extends Error {
   }
 }
 
-/** Translates an unsuccessful response to an error code. */
 export function errorOfAnswer(
   answer: { status: number; headers: Headers; text: string },
   secrets: readonly string[],
@@ -41,7 +40,6 @@ export function errorOfAnswer(
   )
 }
 
-/** Translates any rejection of an SDK call. */
 export function translated(
   error: unknown,
   options: { signal?: AbortSignal | undefined; what?: string } = {},

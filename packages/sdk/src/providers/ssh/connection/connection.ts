@@ -208,7 +208,6 @@ export class SshConnection {
   }
 }
 
-/** The host refuses to open another channel on this connection. */
 export class ChannelRefused extends Error {
   constructor(cause: unknown) {
     super('The host refused a channel.', { cause })

@@ -162,7 +162,6 @@ export interface Session {
   readonly channel: Ssh2Channel
   /** An idle session does not keep this process alive. */
   idle(value: boolean): void
-  /** Why the connection was lost, if it was. */
   lost(): SandboxError | undefined
 }
 

@@ -252,7 +252,6 @@ export class AgentStream {
     if (this.#status !== 0) throw await this.problem()
   }
 
-  /** Why the response ended. */
   async problem(): Promise<SandboxError> {
     await this.discard()
     if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })

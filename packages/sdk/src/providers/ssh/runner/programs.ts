@@ -84,7 +84,6 @@ class Link {
   }
 }
 
-/** What the programs of a sandbox need from it. */
 export interface ProgramsPlace {
   check(): Promise<void>
   /** The working directory (a real path) of a program, and its environment with its mark. */
@@ -93,7 +92,6 @@ export interface ProgramsPlace {
   confine(cwd: string): Promise<void>
 }
 
-/** Programs of one incarnation, through the runner on the host. */
 export class SshPrograms {
   readonly #link: () => Link
   readonly #place: ProgramsPlace
