@@ -176,7 +176,7 @@ describe('the frame parser', () => {
   })
 })
 
-describe('bodies', () => {
+describe('the body codec', () => {
   const random = new Random()
 
   function anything(depth: number): CborValue {
@@ -197,7 +197,7 @@ describe('bodies', () => {
     return random.pick(choices)()
   }
 
-  it('decode to the encoded value', () => {
+  it('decodes to the encoded value', () => {
     for (let round = 0; round < 2000; round++) {
       const value = anything(0)
       const bytes = encodeCbor(value)
@@ -205,7 +205,7 @@ describe('bodies', () => {
     }
   })
 
-  it('with a changed byte decode to another value or a ProtocolError', () => {
+  it('decodes a changed byte to another value or a ProtocolError', () => {
     for (let round = 0; round < 5000; round++) {
       const bytes = Buffer.from(encodeCbor(anything(0)))
       bytes[random.below(bytes.length)] = random.below(256)
@@ -233,11 +233,11 @@ describe('bodies', () => {
     ['2^53', '1b0020000000000000'],
     ['nothing', ''],
     ['two values', '0000'],
-  ])('refuse %s', (_, hex) => {
+  ])('refuses %s', (_, hex) => {
     expect(() => decodeCbor(Buffer.from(hex, 'hex'))).toThrow(ProtocolError)
   })
 
-  it('cannot reach a prototype with a key', () => {
+  it('lets no key reach a prototype', () => {
     const map = decodeMap(
       Buffer.from(
         encodeCbor(
@@ -252,7 +252,7 @@ describe('bodies', () => {
     expect(Object.keys(map)).toEqual(['__proto__', 'toString'])
   })
 
-  it('larger than a frame are refused before they are sent', () => {
+  it('refuses a request larger than a frame before it is sent', () => {
     expect(() => encodeFrame(FrameType.request, 1, Buffer.alloc(1024 * 1024 + 1))).toThrow(RangeError)
     expect(headerBytes).toBe(9)
   })

@@ -40,7 +40,7 @@ async function code(work: Promise<unknown>): Promise<string> {
   return SandboxError.is(error) ? error.code : String(error)
 }
 
-describe('the vendor’s states', () => {
+describe('state changes', () => {
   it.each([
     [['started'], []],
     [['stopped'], ['start']],
