@@ -24,14 +24,14 @@ export async function apiReport(one: Package): Promise<string> {
     const config = path.join(one.folder, 'tsconfig.build.json')
     const options = ['--emitDeclarationOnly', '--outDir', folder, '--removeComments', '--customConditions']
     const code = await run('tsc', ['-p', config, ...options, 'sandkasten-source'])
-    if (code !== 0) throw new Error(`The declarations of ${one.name} cannot be made.`)
+    if (code !== 0) throw new Error(`tsc could not emit the declarations of ${one.name}.`)
     return new Report(one, folder).text()
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-/** Where a name is declared; another package's name has no file. */
+/** Where a name is declared. A name of another package has no file. */
 interface Place {
   readonly file: string
   readonly name: string
@@ -79,7 +79,7 @@ class Report {
     })
   }
 
-  /** Exported names and where they are declared: undefined for names of other packages. */
+  /** Exported names and their declarations; undefined for names of other packages. */
   #exportsOf(file: string): Map<string, Place | undefined> {
     const found = new Map<string, Place | undefined>()
     for (const { name, from, source } of this.#module(file).exports) {
@@ -152,7 +152,7 @@ class Module {
     return this.#declarations.get(name)!.join('\n')
   }
 
-  /** Words in a declaration that may be names of others: a superset is enough. */
+  /** Words in a declaration that may refer to other declarations. A superset is enough. */
   mentioned(name: string): Set<string> {
     const words = this.declaration(name).match(/[A-Za-z_$][\w$]*/g) ?? []
     return new Set(words.filter((word) => word !== name && (this.declares(word) || this.imports.has(word))))

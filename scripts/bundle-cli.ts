@@ -5,8 +5,8 @@ import { packages } from './packages.ts'
 import { root } from './tools.ts'
 
 /**
- * The command with the engine and the SDK as a few files: loading 250 modules takes longer than starting a sandbox.
- * The daemon and the Cloudflare tools stay packages of their own, which are loaded when a command needs them.
+ * Bundles the command with the engine and the SDK into a few files: loading 250 modules takes longer than starting a sandbox.
+ * The daemon and the Cloudflare tools stay separate packages, which are loaded on demand.
  */
 export async function bundleCli(): Promise<number> {
   const result = await build({
@@ -29,7 +29,7 @@ export async function bundleCli(): Promise<number> {
   return result.errors.length
 }
 
-/** Code that looks for files beside itself finds those of its own package, which is installed too. */
+/** Code that looks for files beside itself uses those of its own package, which is installed too. */
 const keepLocations: Plugin = {
   name: 'keep-locations',
   setup({ onLoad }) {

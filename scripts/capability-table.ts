@@ -1,4 +1,4 @@
-/** Prints the table of providers and abilities in docs/providers.md, built from what each provider declares. */
+/** Prints the table of providers and abilities in docs/providers.md, from each provider's declaration. */
 import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/provider/capabilities.ts'
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'

@@ -4,16 +4,15 @@ import type { Reporter, TestCase, TestModule } from 'vitest/node'
 type Problem = Parameters<NonNullable<Reporter['onTestRunEnd']>>[1][number]
 
 /**
- * Says at the end of a test run which providers, isolation and platform were really covered, and what was skipped
- * and why. On CI a run that left out what must be covered fails. What failed is said once more, shortly, as the last lines: whoever sees only
- * the end of a long run sees that.
+ * Reports at the end of a test run which providers, isolation and platform were covered, and which tests were skipped and
+ * why. On CI a run without the required coverage fails. Failures are repeated in short as the last lines.
  */
 export default class CoverageReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly Problem[]): void {
     const covered = new Set<string>()
     const skipped: string[] = []
     const shaky: string[] = []
-    const failed = unhandled.map((problem) => `outside of any test: ${firstLine(problem)}`)
+    const failed = unhandled.map((problem) => `outside any test: ${firstLine(problem)}`)
     for (const module of modules) {
       for (const problem of module.errors()) failed.push(`${module.relativeModuleId}: ${firstLine(problem)}`)
       for (const test of module.children.allTests()) {
@@ -31,7 +30,7 @@ export default class CoverageReporter implements Reporter {
     )
     console.log(`Conformance kit passed on: ${[...covered].sort().join('; ') || 'nothing in this run'}`)
     const missing = mustCover.filter((name) => ![...covered].some((subject) => subject.startsWith(name)))
-    if (missing.length > 0) console.log(`Not in this run: the kit on ${missing.join(', ')}.`)
+    if (missing.length > 0) console.log(`Not covered in this run: the kit on ${missing.join(', ')}.`)
     console.log(
       'Not covered by this machine: other operating systems and architectures (run npm test there).',
     )
@@ -39,9 +38,7 @@ export default class CoverageReporter implements Reporter {
       skipped.length === 0 ? 'Skipped: nothing.' : `Skipped (${skipped.length}):\n  ${skipped.join('\n  ')}`,
     )
     if (shaky.length > 0)
-      console.log(
-        `Passed only when tried again (${shaky.length}), to be looked into:\n  ${shaky.join('\n  ')}`,
-      )
+      console.log(`Flaky, passed only on retry (${shaky.length}):\n  ${shaky.join('\n  ')}`)
     if (process.env.CI && process.env.CI !== 'false' && missing.length > 0 && modules.length > 5) {
       console.error(`\n✗ Not covered, but must be on CI: ${missing.join(', ')}`)
       process.exitCode = 1

@@ -1,4 +1,4 @@
-/** What `npm start` and `npm test` do with apt. */
+/** Functions of `npm start` and `npm test` that use apt. */
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -14,21 +14,21 @@ export function updateLists(): Promise<number> {
   return run('apt-get', ['update', '-qq'], quietly)
 }
 
-/** Runs `work` again after an update if it fails: a fresh machine knows no package at all. */
+/** Repeats `work` after `apt-get update` if it fails: a new machine has no package lists. */
 export async function withFreshLists(work: () => Promise<number>): Promise<number> {
   if ((await work()) === 0) return 0
   const updated = await updateLists()
   return updated === 0 ? work() : updated
 }
 
-/** The version that apt would install; undefined if apt knows none. */
+/** The version that apt would install; undefined if there is no such package. */
 export async function candidateOf(name: string): Promise<string | undefined> {
   const text = await output('apt-cache', ['policy', name])
   const version = /^ {2}Candidate: (\S+)$/m.exec(text)?.[1]
   return version === '(none)' ? undefined : version
 }
 
-/** Installed packages that have to go when these come. */
+/** Installed packages that these packages would remove. */
 export async function replacedBy(packages: readonly string[]): Promise<string[]> {
   const text = await output('apt-get', ['install', '--simulate', '-qq', ...settings, ...packages])
   return [...text.matchAll(/^Remv (\S+)/gm)].map(([, name]) => name!)
@@ -53,8 +53,8 @@ const policy = '/usr/sbin/policy-rc.d'
 const mark = '# made by Sandkasten’s npm scripts'
 
 /**
- * Debian starts the services that it installs. The tests start their own, so this file forbids it meanwhile. It only counts while this process
- * lives: one that a killed process left forbids nothing.
+ * Debian starts the services of packages that it installs. The tests start their own, so this policy file forbids it during
+ * the installation. It applies only while this process runs, so a file left by a killed process has no effect.
  */
 async function withoutServices(install: () => Promise<number>): Promise<number> {
   if (existsSync(policy) && !readFileSync(policy, 'utf8').includes(mark)) return install()
@@ -68,7 +68,7 @@ async function withoutServices(install: () => Promise<number>): Promise<number> 
   }
 }
 
-/** Installing Postgres on Debian makes and starts a server for the whole machine; the tests start their own. */
+/** Debian's Postgres package creates and starts a server for the whole machine; the tests start their own. */
 function keepPostgresQuiet(): void {
   const folder = '/etc/postgresql-common/createcluster.d'
   mkdirSync(folder, { recursive: true })

@@ -17,7 +17,7 @@ export const userDocuments = find(['*.md', 'docs/**/*.md', 'examples/**/*.md', '
 /** All documents, including the READMEs of rooms. */
 export const documents = find(['*.md', '{docs,bench,examples,packages,clients,runner,images}/**/*.md'])
 
-/** The document with each marked block replaced by its example. Throws at a block that names no example. */
+/** The document with each marked block replaced by its example. Throws at a block without an example. */
 export function withSnippets(file: string): string {
   return read(file).replace(
     /(?:<!-- (\S+) -->\n)?```ts\n(.*?)```/gs,

@@ -1,4 +1,4 @@
-/** Installs what this machine lacks, after saying what and why. On a terminal it asks first. */
+/** Installs packages that this machine lacks, after explaining which and why. On a terminal it asks first. */
 import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import {
@@ -9,24 +9,24 @@ import {
 } from '../packages/engine/src/runner/rust.ts'
 import { candidateOf, installPackages, mayUseApt, replacedBy, updateLists } from './debian.ts'
 
-/** Something that this machine lacks. */
+/** A requirement that this machine lacks. */
 export interface Missing {
-  /** Debian’s packages that bring it; none if Debian has none that is new enough. */
+  /** Debian packages that provide it; empty if Debian has no recent enough one. */
   readonly packages: readonly string[]
-  /** What it is for. */
+  /** What it is needed for. */
   readonly why: string
-  /** What to do if it cannot be installed from Debian. */
+  /** Instructions if Debian cannot provide it. */
   readonly otherwise?: string
 }
 
 export interface InstallOptions {
   /** The command that the user typed: `npm start`. */
   readonly command: string
-  /** Do not ask. */
+  /** Installs without asking. */
   readonly yes: boolean
 }
 
-/** Returns 0 also when it was not installed: the caller finds out what works without it. Not 0: apt-get failed. */
+/** Returns 0 even if nothing was installed: the caller checks what works. Another value means that apt-get failed. */
 export async function installMissing(missing: readonly Missing[], options: InstallOptions): Promise<number> {
   for (const { why, otherwise } of missing.filter(({ packages }) => packages.length === 0))
     say(`Missing: ${why}. ${otherwise ?? ''}`)
@@ -49,7 +49,7 @@ export async function installMissing(missing: readonly Missing[], options: Insta
   return installPackages(packages)
 }
 
-/** Rust for the runner: what apt has to install for it, or undefined if this machine has it. */
+/** The packages for Rust, which builds the runner; undefined if this machine has it. */
 export async function missingRust(options: SearchOptions = {}): Promise<Missing | undefined> {
   const found = await findRust(options)
   if (found.rust) return undefined
@@ -90,7 +90,7 @@ async function isAgreed({ yes }: InstallOptions): Promise<boolean> {
   return /^(y|yes|)$/i.test(answer.trim())
 }
 
-/** The answer; “n” for the end of input. Ctrl-C ends this process. */
+/** The user's reply; “n” at the end of input. Ctrl-C ends this process. */
 function ask(question: string): Promise<string> {
   const prompt = createInterface({ input: process.stdin, output: process.stderr })
   return new Promise((resolve) => {
@@ -103,7 +103,7 @@ function ask(question: string): Promise<string> {
   })
 }
 
-/** To stderr: what a program reads from `npm start -- --json` is on stdout. */
+/** Writes to stderr, because programs read the stdout of `npm start -- --json`. */
 function say(text: string): void {
   process.stderr.write(`${text}\n`)
 }

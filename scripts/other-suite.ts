@@ -8,8 +8,8 @@ import { run } from './tools.ts'
 const keys = '/usr/share/keyrings/debian-archive-keyring.gpg'
 
 /**
- * Unpacks packages of another suite of Debian into a folder. They come from where this machine gets its own; apt keeps what it learns of
- * that suite in a folder of its own, so for the machine nothing changes. Where that cannot be done, nothing is unpacked.
+ * Unpacks packages of another Debian suite into a folder, from this machine's own archives. apt stores the lists of that suite
+ * in a temporary folder, so the machine does not change. Unpacks nothing if apt fails.
  */
 export async function unpackFromSuite(
   suite: string,
@@ -43,7 +43,7 @@ export async function unpackFromSuite(
   }
 }
 
-/** Where this machine gets Debian's own packages from. */
+/** The archives of this machine's Debian packages. */
 async function debianArchives(): Promise<string[]> {
   const asked = ['Created-By: Packages', 'Origin: Debian', 'Label: Debian', 'Component: main']
   const list = promisify(execFile)('apt-get', ['indextargets', '--format', '$(REPO_URI)', ...asked])

@@ -19,13 +19,13 @@ export interface Package {
   readonly manifest: Manifest
 }
 
-/** Everything in `packages/`: all of it is published. */
+/** All folders in `packages/`. All of them are published. */
 export const packages: readonly Package[] = readdirSync(path.join(root, 'packages')).map((name) => {
   const folder = path.join(root, 'packages', name)
   return { name, folder, manifest: JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) }
 })
 
-/** These packages, all without names, and the packages that they depend on, each after its own dependencies. */
+/** The named packages (default: all) and their dependencies, each after its own dependencies. */
 export function inOrder(names: readonly string[] = []): Package[] {
   const ordered: Package[] = []
   const visit = (one: Package): void => {

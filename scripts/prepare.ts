@@ -1,4 +1,4 @@
-/** What the tests need from the machine. On Debian as root it is installed; elsewhere the tests that need it are skipped. */
+/** Installs the programs that the tests need, on Debian as root. Elsewhere the tests that need them are skipped. */
 import { accessSync, constants, existsSync, globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -20,7 +20,7 @@ const programs = [
 ] as const
 
 /**
- * Unpacked beside the tests and not installed: the one would start a service, the other take the place of the machine's own busybox.
+ * Unpacked beside the tests, not installed: one would start a service, the other would replace the machine's busybox.
  * `packages/engine/src/images/testing/tools.ts` finds them there.
  */
 const tools = path.join(root, 'node_modules/.cache/sandkasten-tools')
@@ -29,7 +29,7 @@ const unpacked = [
   { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image with only busybox' },
 ] as const
 
-/** Debian 12's is too old for the kernels of today (`sandkasten doctor` finds out); this one needs no library of its own time. */
+/** Debian 12's version is too old for current kernels, as `sandkasten doctor` reports. This newer one needs no newer libraries. */
 const newer = {
   suite: 'trixie',
   file: 'usr/bin/runsc',
@@ -50,14 +50,14 @@ export async function prepare(options: InstallOptions): Promise<number> {
   return unpack()
 }
 
-/** Those of these programs that this machine lacks. */
+/** The programs that this machine lacks. */
 export function missingPrograms(wanted: readonly string[]): Missing[] {
   return programs
     .filter(({ program }) => wanted.includes(program) && !onPath(program))
     .map(({ package: name, without }) => ({ packages: [name], why: without }))
 }
 
-/** What cannot be had is no reason to fail: its tests say that they were skipped. */
+/** A missing program is not a failure: its tests report that they were skipped. */
 async function unpack(): Promise<number> {
   const missing = unpacked.filter(({ file }) => !existsSync(path.join(tools, file)))
   if (missing.length === 0) return 0
@@ -79,7 +79,7 @@ async function unpack(): Promise<number> {
   }
   const absent = missing.filter(({ file }) => !existsSync(path.join(tools, file)))
   for (const { without, package: name } of absent)
-    console.log(`Skipped will be: ${without} (Debian’s ${name} is not here).`)
+    console.log(`Tests will be skipped: ${without} (Debian’s ${name} is not available).`)
   return 0
 }
 
@@ -87,16 +87,17 @@ async function unpackNewer(): Promise<void> {
   const isHere = () => existsSync(path.join(tools, newer.file))
   if (isHere()) return
   if (mayUseApt()) await withFreshLists(async () => unpackFrom())
-  if (!isHere()) console.log(`Skipped will be: ${newer.without} (Debian 13’s ${newer.package} is not here).`)
+  if (!isHere())
+    console.log(`Tests will be skipped: ${newer.without} (Debian 13’s ${newer.package} is not available).`)
 }
 
-/** Not 0 when it is not there afterwards. */
+/** Returns an error code if the program is still missing afterwards. */
 async function unpackFrom(): Promise<number> {
   await unpackFromSuite(newer.suite, [newer.package], tools)
   return existsSync(path.join(tools, newer.file)) ? 0 : 1
 }
 
-/** Debian keeps some of them where only root's PATH leads. */
+/** Debian installs some programs in folders that only root's PATH contains. */
 function onPath(program: string): boolean {
   const folders = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin', '/sbin']
   return folders.some((folder) => {

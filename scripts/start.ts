@@ -1,6 +1,7 @@
 /**
- * `npm start`: the daemon on this machine. What it needs for isolated sandboxes is installed first, on Debian as root. Without isolation it does not
- * start. Arguments go to `sandkasten up`: `npm start -- --listen 127.0.0.1:9000`. `--yes` installs without asking.
+ * `npm start`: runs the daemon on this machine. On Debian as root it first installs the requirements of isolated sandboxes. It
+ * does not start without isolation. Arguments go to `sandkasten up`: `npm start -- --listen 127.0.0.1:9000`. `--yes` installs
+ * without asking.
  */
 import type { DaemonConfig } from '@sandkasten/daemon'
 import { main } from '../packages/cli/src/main.ts'
@@ -27,7 +28,7 @@ async function prepare(config: DaemonConfig, { yes }: { yes: boolean }): Promise
   }
 }
 
-/** npm forwards SIGINT and SIGTERM to us. When it ends by anything else, such as SIGHUP or SIGKILL, the daemon ends too. */
+/** npm forwards SIGINT and SIGTERM to this process. If npm ends otherwise, such as by SIGHUP or SIGKILL, the daemon ends too. */
 function endWithNpm(): void {
   if (process.env.npm_lifecycle_event !== 'start') return
   const npm = process.ppid

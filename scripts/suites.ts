@@ -48,7 +48,7 @@ function programsOf(suite: string, name: string): string[] {
   return typeof bin === 'string' ? [path.basename(name)] : Object.keys(bin)
 }
 
-/** Relative, so that it works where the checkout is mounted at another path. */
+/** Relative, so that the link works if the checkout is mounted at another path. */
 function link(target: string, at: string): void {
   if (existsSync(at) && lstatSync(at).isSymbolicLink()) return
   rmSync(at, { recursive: true, force: true })

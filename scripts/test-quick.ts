@@ -1,7 +1,7 @@
 /** `npm run test:quick`: unit tests, the conformance kit on memory and local, and the boundaries. No runner, no root. */
 import { run, stages } from './tools.ts'
 
-/** Parts of file names, as vitest takes them. Other tests are slow, or need a sandbox, a daemon or a vendor's SDK. */
+/** Filters for vitest. Other tests are slow, or need a sandbox, a daemon or a vendor's SDK. */
 const files = [
   'test/boundaries',
   'packages/sdk/src/shared',

@@ -1,4 +1,4 @@
-/** `npm test`: everything. Arguments go to vitest: `npm test -- providers/local`. `--yes` installs what is missing without asking. */
+/** `npm test`: runs everything. Arguments go to vitest: `npm test -- providers/local`. `--yes` installs requirements without asking. */
 import { findRust, pathWith, type Rust } from '../packages/engine/src/runner/rust.ts'
 import { prepare } from './prepare.ts'
 import { run, stages } from './tools.ts'
@@ -6,7 +6,7 @@ import { run, stages } from './tools.ts'
 const filters = process.argv.slice(2).filter((argument) => argument !== '--yes')
 const yes = process.argv.includes('--yes')
 let rust: Rust | undefined
-/** What cannot be tried without the runner's binary. */
+/** Tests that need the runner's binary. */
 const needRunner = [
   'packages/engine/src/runner/**',
   'packages/engine/src/isolators/**',
@@ -24,12 +24,12 @@ await stages([
   { name: 'tests', run: testAll },
 ])
 
-/** The static binary that the tests use, and the runner's own tests. */
+/** Builds the static binary for the tests, and runs the runner's own tests. */
 async function testRunner(): Promise<number> {
   if (process.platform === 'linux') rust = (await findRust()).rust
   if (!rust) {
     console.log(
-      'Skipped, with everything that needs it: the runner is for Linux, and built with Rust, which is not here.',
+      'Skipped the runner and the tests that need it: it runs on Linux and is built with Rust, which is missing.',
     )
     return 0
   }

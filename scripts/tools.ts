@@ -18,15 +18,15 @@ export class Interrupted extends Error {
 export interface RunOptions {
   cwd?: string
   env?: Record<string, string>
-  /** A signal waits until the program has ended by itself. For apt-get: stopping it halfway leaves packages half installed. */
+  /** Delays a signal until the program has ended. For apt-get: an interruption would leave packages half installed. */
   uninterruptible?: boolean
-  /** Shows its output on stderr: another program may read our stdout. */
+  /** Shows its output on stderr, because another program may read our stdout. */
   toStderr?: boolean
 }
 
 /**
- * Runs a program of the workspace with its output shown, and resolves with its exit code. A signal that would end this process goes to the program,
- * so that it does not keep running alone; then `Interrupted` is thrown.
+ * Runs a program of the workspace, shows its output, and resolves with its exit code. A signal to this process is forwarded to
+ * the program, so that it does not outlive this process; then `Interrupted` is thrown.
  */
 export function run(cmd: string, args: readonly string[], options: RunOptions = {}): Promise<number> {
   const bin = path.join(root, 'node_modules/.bin')
@@ -56,7 +56,7 @@ export function run(cmd: string, args: readonly string[], options: RunOptions = 
 
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** Runs stages one after the other, says how long each took, and ends this process with 1 at the first that fails. */
+/** Runs stages in order, prints the duration of each, and exits with 1 at the first failure. */
 export async function stages(
   list: ReadonlyArray<{ name: string; run: () => Promise<number> }>,
 ): Promise<void> {

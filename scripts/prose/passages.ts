@@ -1,6 +1,6 @@
 import { parseSync } from 'oxc-parser'
 
-/** A stretch of prose in a file: a paragraph, a table cell, a comment, or a string that people read. */
+/** A passage of prose in a file: a paragraph, a table cell, a comment, or a message. */
 export interface Passage {
   readonly kind: 'markdown' | 'comment' | 'string'
   readonly line: number
@@ -8,7 +8,7 @@ export interface Passage {
   readonly text: string
 }
 
-/** The prose of a file, by its extension. Files of other kinds have none. */
+/** The prose of a file, by its extension. Other files have no prose. */
 export function passagesOf(file: string, source: string): Passage[] {
   if (file.endsWith('.md')) return markdownPassages(source)
   if (file.endsWith('.ts')) return typescriptPassages(file, source)

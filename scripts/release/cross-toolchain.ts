@@ -5,7 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { findRust, pathWith } from '../../packages/engine/src/runner/rust.ts'
 
-/** A Rust for x64 that compiles for arm64, the linker, and an emulator to try the result. */
+/** A Rust for x64 that compiles for arm64, the linker, and an emulator to run the result. */
 export interface Toolchain extends Disposable {
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
@@ -13,8 +13,8 @@ export interface Toolchain extends Disposable {
 }
 
 /**
- * Debian's packages, unpacked into a temporary folder. Nothing is installed: apt keeps the lists of both architectures
- * in that folder too, so the machine stays as it is. Both copies of `libstd-rust-web-dev` must be of one version.
+ * Debian packages, unpacked into a temporary folder. Nothing is installed: apt stores the lists of both architectures in that
+ * folder too, so the machine does not change. Both copies of `libstd-rust-web-dev` must have the same version.
  */
 const packages = [
   ...['rustc-web', 'libstd-rust-web-dev', 'libstd-rust-web-dev:arm64', 'qemu-user-static'],
@@ -69,7 +69,7 @@ async function unpack(folder: string): Promise<string> {
   return path.join(folder, 'root/usr')
 }
 
-/** Packages that have a version in their names, found as dependencies of packages that have none. */
+/** Packages with a version in their names, found as dependencies of packages without one. */
 async function versioned(settings: readonly string[]): Promise<string[]> {
   const dependency = async (of: string, pattern: RegExp): Promise<string> => {
     const { stdout } = await run('apt-cache', ['depends', ...settings, of])

@@ -8,7 +8,7 @@ import type { Tarball } from './pack.ts'
 /** Only a release needs these, so they are not in the lock file of the workspace. */
 const tools = { publint: '0.3.25', '@arethetypeswrong/cli': '0.18.5' }
 
-/** Whether the tarballs are what Node, bundlers and TypeScript expect of packages. */
+/** Checks that the tarballs work with Node, bundlers and TypeScript. */
 export async function checkPackages(tarballs: readonly Tarball[]): Promise<number> {
   const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-lint-'))
   try {

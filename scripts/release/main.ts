@@ -24,7 +24,7 @@ if (options['set-version'] !== undefined) {
   process.exit(await run('npm', ['install', '--package-lock-only']))
 }
 
-/** Everything that a release produces; not committed. */
+/** The folder of all build results; not committed. */
 const output = path.join(root, 'release')
 rmSync(output, { recursive: true, force: true })
 mkdirSync(output, { recursive: true })

@@ -15,8 +15,8 @@ export interface Tarball {
 }
 
 /**
- * Packs every package after its dependencies, which is also the order to publish them in. A platform package is left
- * out if there is no runner for it.
+ * Packs every package after its dependencies, which is also the publishing order. Omits a platform package if there is no
+ * runner for it.
  */
 export async function packAll(runners: readonly Runner[], output: string): Promise<Tarball[]> {
   return inOrder().flatMap((one) => {

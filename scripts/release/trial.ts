@@ -7,7 +7,7 @@ import { temporaryAccount } from '../../packages/engine/src/isolators/oci/testin
 import { root, run } from '../tools.ts'
 import type { Tarball } from './pack.ts'
 
-/** The oldest Node that the packages promise, and the newest that this repository is tested with. */
+/** The oldest supported Node, and the newest one that this repository is tested with. */
 const nodes = [
   '22.18.0',
   JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).devDependencies.node as string,
@@ -80,7 +80,7 @@ async function runAll(folder: string, where: string, execute: Run): Promise<void
   expectOutput('sandkasten run', where, await execute(command), 'isolated')
 }
 
-/** The first TypeScript block of a README, and what the README says that it prints. */
+/** The first TypeScript block of a README, and its documented output. */
 export function snippetOf(name: string): { code: string; prints: string } {
   const text = readFileSync(path.join(root, 'packages', name, 'README.md'), 'utf8')
   const code = /```ts\n(.*?)```/s.exec(text)?.[1]

@@ -32,7 +32,7 @@ interface Node {
   readonly [field: string]: unknown
 }
 
-/** `a.b.c` as written, and the same of `const { c } = a.b` and of `({ b: { c } })`. */
+/** Paths such as `a.b.c`, also from `const { c } = a.b` and from `({ b: { c } })`. */
 export function propertyPaths(node: Node): string[] {
   const found: string[] = []
   visit(node, found)
@@ -79,7 +79,7 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string'
 }
 
-/** A relative import as the file that it names. Other specifiers stay as they are written. */
+/** Resolves a relative import to its file. Other specifiers are unchanged. */
 function resolve(from: string, specifier: string): string {
   return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(from), specifier) : specifier
 }

@@ -10,11 +10,11 @@ export interface Reference {
 
 export interface Rule {
   readonly name: string
-  /** What the rule looks at. Default: imports. */
+  /** The kind of references to check. Default: imports. */
   readonly sees?: 'imports' | 'properties'
   /** The files that the rule applies to. */
   readonly room: RegExp
-  /** What these files may refer to, or what they may not. */
+  /** References that these files may or may not have. */
   readonly allows?: RegExp
   readonly forbids?: RegExp
   /** A reference that breaks the rule. The test checks that the rule catches it. */
@@ -26,7 +26,7 @@ const sdk = 'packages/sdk/src'
 const engine = 'packages/engine/src'
 const daemon = 'packages/daemon/src'
 
-/** What a provider may import beside itself and the SDK's core. A provider that is not listed gets nothing more. */
+/** Further imports of a provider beside itself and the SDK's core. Other providers get none. */
 const providerExtras: Readonly<Record<string, string>> = {
   local: `|node:|${sdk}/folder/`,
   ssh: `|node:|${sdk}/(ports/index|folder/errors)\\.ts`,

@@ -3,7 +3,7 @@ import { ByteQueue } from './byte-queue.ts'
 import { Random } from './test-helper.ts'
 
 describe('a queue of bytes', () => {
-  it('gives back what was put in, however it was cut and taken', () => {
+  it('returns the same bytes for all chunk sizes of writes and reads', () => {
     const random = new Random()
     for (let round = 0; round < 50; round += 1) {
       const queue = new ByteQueue()
@@ -13,7 +13,7 @@ describe('a queue of bytes', () => {
         const volatile = random.bytes(random.below(round % 2 === 0 ? 200_000 : 50))
         sent.push(Buffer.from(volatile))
         queue.push(volatile, random.below(2) === 0)
-        // Whoever sent it uses the memory again.
+        // The sender reuses its memory.
         volatile.fill(0)
         if (random.below(3) === 0 && queue.length > 0) got.push(queue.take())
         const view = Buffer.alloc(random.below(100_000))
@@ -24,7 +24,7 @@ describe('a queue of bytes', () => {
     }
   })
 
-  it('never uses memory again that it has given away', () => {
+  it('never reuses memory that it has handed out', () => {
     const queue = new ByteQueue()
     const block = Buffer.alloc(64 * 1024, 1)
     queue.push(block, true)
@@ -36,7 +36,7 @@ describe('a queue of bytes', () => {
     expect(given.every((byte) => byte === 1)).toBe(true)
   })
 
-  it('takes nothing from an empty one, and forgets what is cleared', () => {
+  it('returns nothing when empty or cleared', () => {
     const queue = new ByteQueue()
     expect(queue.takeInto(Buffer.alloc(8))).toBe(0)
     queue.push(Buffer.from('abc'), true)

@@ -1,11 +1,11 @@
 /**
- * Content that waits for its consumer. It is copied in, because what a socket has read lies where the next read will lie; and copied out into
- * the consumer's own memory where the consumer brings some. Then the blocks in between are used again and again: much content costs no
- * memory that would have to be collected, and collecting it was most of what a large download cost.
+ * Content that waits for its consumer. Bytes are copied in, because the socket reuses its read buffer, and copied out if the
+ * consumer passes its own memory. The blocks in between are reused, because garbage collection was most of the cost of a
+ * large download.
  */
 const blockBytes = 64 * 1024
 const mostFree = 64
-/** Of all queues of this process. */
+/** Free blocks, shared by all queues of this process. */
 const free: Buffer[] = []
 
 interface Part {
@@ -22,7 +22,7 @@ export class ByteQueue {
     return this.#length
   }
 
-  /** `much`: more will come, so a whole block is used; otherwise no more memory than there are bytes. */
+  /** With `much`, more bytes will follow, so a whole block is used; otherwise only as much memory as needed. */
   push(bytes: Uint8Array, much: boolean): void {
     this.#length += bytes.length
     let at = 0
@@ -42,14 +42,14 @@ export class ByteQueue {
     }
   }
 
-  /** The first of what waits, as memory that is the caller's from now on. */
+  /** The first waiting bytes, in memory that belongs to the caller from now on. */
   take(): Buffer {
     const { memory, start, end } = this.#parts.shift()!
     this.#length -= end - start
     return memory.subarray(start, end)
   }
 
-  /** Moves as much as there is and as fits; says how much. */
+  /** Moves as many bytes as are available and fit. Returns their number. */
   takeInto(view: Uint8Array): number {
     let filled = 0
     for (let first = this.#parts[0]; first && filled < view.length; first = this.#parts[0]) {

@@ -1,4 +1,4 @@
-/** How a typed operation makes its request: with a time limit, an AbortSignal, and a check of the answer. */
+/** Sends the requests of typed operations: with a timeout, an AbortSignal, and a check of the response. */
 import { SandboxError } from '@sandkasten/sdk'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
@@ -7,13 +7,12 @@ import type { RunnerStream } from './stream.ts'
 
 export interface CallOptions {
   signal?: AbortSignal
-  /** How long the runner may take to answer. Default 60 s. */
+  /** The timeout of the runner's response. Default 60 s. */
   answerTimeoutMs?: number
 }
 
 const defaultAnswerMs = 60_000
 
-/** Makes a request without content and checks its result. */
 export async function call<T>(
   connection: RunnerConnection,
   op: string,
@@ -25,7 +24,7 @@ export async function call<T>(
   return checked(connection, check, await limited(stream, stream.done, options))
 }
 
-/** Waits for the stream to open, and checks what it opened with. */
+/** Waits for the stream to open, and checks its OPEN body. */
 export async function opened<T>(
   connection: RunnerConnection,
   stream: RunnerStream,
@@ -35,7 +34,7 @@ export async function opened<T>(
   return checked(connection, check, await limited(stream, stream.opened, options))
 }
 
-/** Waits without a time limit of its own: for the end of a process. */
+/** Waits without a timeout, for the end of a process. */
 export async function ended<T>(
   connection: RunnerConnection,
   stream: RunnerStream,
@@ -58,7 +57,7 @@ export function checked<T>(connection: RunnerConnection, check: (body: CborMap) 
   }
 }
 
-/** A wait that is given up cancels the stream; what runs inside goes on. */
+/** An aborted wait cancels the stream; programs in the sandbox continue. */
 async function limited<T>(stream: RunnerStream, answer: Promise<T>, options: CallOptions): Promise<T> {
   const { signal, answerTimeoutMs = defaultAnswerMs } = options
   if (signal === undefined && answerTimeoutMs === Number.POSITIVE_INFINITY) return answer

@@ -1,8 +1,8 @@
 /**
  * Bodies of control frames: the strict CBOR subset of protocol/runner.md.
  *
- * Everything that is decoded here comes from inside a sandbox: depth, the number of values and every length are
- * bounded, and a value has exactly one encoding, so that anything else is refused rather than guessed at.
+ * All input comes from inside a sandbox. So depth, the number of values and every length are bounded. A value has exactly
+ * one encoding, and every other encoding is refused.
  */
 import { ProtocolError } from './errors.ts'
 
@@ -15,14 +15,14 @@ const maxDepth = 16
 const maxItems = 65_536
 const maxFields = 4096
 
-/** `undefined` fields are left out: unknown is undefined. Integers only. */
+/** Omits `undefined` fields. Supports only integers. */
 export function encodeCbor(value: CborValue): Uint8Array {
   const writer = new Writer()
   writer.value(value)
   return writer.bytes()
 }
 
-/** Maps come back without a prototype, so that no key can reach one. */
+/** Returns maps without a prototype, so that no key can reach one. */
 export function decodeCbor(bytes: Uint8Array): CborValue {
   const reader = new Reader(bytes)
   const value = reader.value(0)
@@ -157,7 +157,7 @@ class Reader {
       case 1:
         return -1 - argument
       case 2:
-        // A copy: the frame's buffer is shared with others and must not be kept alive by a name.
+        // A copy: a short value must not keep the shared frame buffer alive.
         return Uint8Array.from(this.#take(argument))
       case 3:
         return this.#text(argument)
@@ -206,7 +206,7 @@ class Reader {
     const argument = width === 8 ? Number(bytes.readBigUInt64BE()) : bytes.readUIntBE(0, width)
     if (argument < (info === 24 ? 24 : 2 ** (4 * width)))
       throw malformed('a length that is not in shortest form')
-    if (!Number.isSafeInteger(argument)) throw malformed('an integer beyond what a number can hold')
+    if (!Number.isSafeInteger(argument)) throw malformed('an integer that is too large')
     return argument
   }
 

@@ -1,8 +1,8 @@
 /**
- * The client of a runner: everything protocol/runner.md offers, typed, over any byte stream that reaches one.
+ * The runner's client: all operations of protocol/runner.md, typed, over any byte stream.
  *
- * It holds nothing that the runner does not hold too. When the connection ends, connect again and attach to the same ids: processes,
- * shells and their output are where they were (`welcome.boot` tells whether it is the same runner).
+ * All state is in the runner. After a lost connection, connect again and attach to the same ids: processes, shells and their
+ * output are still there. `welcome.boot` tells whether it is the same runner.
  */
 import { connect as connectSocket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -36,9 +36,9 @@ import {
 } from './shells.ts'
 
 export interface RunOptions extends Omit<StartOptions, 'stdin' | 'after' | 'until'> {
-  /** Sent, followed by end-of-file. */
+  /** Input for the process, followed by end-of-file. */
   input?: Content
-  /** How much of each stream is kept, half from its beginning and half from its end. Default 1 MiB. */
+  /** How many bytes of each stream are kept, half from the beginning and half from the end. Default 1 MiB. */
   maxBytes?: number
 }
 
@@ -71,7 +71,7 @@ export class RunnerClient {
     this.files = new RunnerFiles(connection)
   }
 
-  /** Over any byte stream: a socket, a bridge's standard input and output. */
+  /** Connects over any byte stream: a socket, or a bridge's stdin and stdout. */
   static async connect(stream: Duplex, options?: ConnectOptions): Promise<RunnerClient> {
     return new RunnerClient(await RunnerConnection.connect(stream, options))
   }
@@ -88,7 +88,7 @@ export class RunnerClient {
     return startDetached(this.connection, options)
   }
 
-  /** Starts a process, waits for it and keeps the beginning and the end of what it wrote. */
+  /** Runs a process to the end, and keeps the beginning and the end of its output. */
   async run(options: RunOptions): Promise<RunResult> {
     const { input, maxBytes, ...rest } = options
     const process = await this.start({ ...rest, stdin: input !== undefined })
@@ -107,7 +107,7 @@ export class RunnerClient {
     return waitFor(this.connection, id, options)
   }
 
-  /** `group` reaches everything that it started. For a command of a shell, KILL ends the command and keeps the shell. */
+  /** `group` also reaches all descendants. For a shell command, KILL ends the command and keeps the shell. */
   signal(id: string, signal: string, options: CallOptions & { group?: boolean } = {}): Promise<void> {
     return this.#plain('signal', { id, signal, group: options.group }, options)
   }
@@ -120,7 +120,7 @@ export class RunnerClient {
     return listTasks(this.connection, options)
   }
 
-  /** Drops the record of an ended task; its id is not run again. */
+  /** Drops the record of an ended task. Its id is not run again. */
   forget(id: string, options?: CallOptions): Promise<void> {
     return this.#plain('forget', { id }, options)
   }
@@ -155,7 +155,7 @@ export class RunnerClient {
     return this.connection.ping(timeoutMs)
   }
 
-  /** Ends the connection; everything inside goes on. */
+  /** Ends the connection. Programs continue. */
   close(): void {
     this.connection.close()
   }
@@ -169,7 +169,7 @@ export class RunnerClient {
   }
 }
 
-/** A process that ends without reading all of its input is no failure of ours. */
+/** It is not an error if the process ends before it has read all its input. */
 async function feed(process: RunnerProcess, input: Content): Promise<void> {
   if (typeof input === 'string' || input instanceof Uint8Array) await process.write(input)
   else for await (const chunk of input) await process.write(chunk)

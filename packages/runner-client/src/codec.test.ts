@@ -61,7 +61,7 @@ function build({ frame, stream, ...rest }: Golden): Buffer {
 
 describe('golden frames', () => {
   it.each(names.filter((name) => !name.startsWith('refused-')))(
-    '%s is written and read byte for byte',
+    '%s is encoded and decoded byte for byte',
     (name) => {
       const { description, bytes } = golden(name)
       expect(build(description).toString('hex')).toBe(bytes.toString('hex'))
@@ -94,7 +94,7 @@ describe('the frame parser', () => {
   const whole = Buffer.concat(
     names.filter((name) => !name.startsWith('refused-')).map((name) => golden(name).bytes),
   )
-  /** Pieces of content are one: the frames that they came in mean nothing. */
+  /** Joins adjacent content, because its split into frames has no meaning. */
   const shapes = (parser: FrameParser, chunks: Buffer[]): string[] => {
     const found: string[] = []
     let before = ''
@@ -108,7 +108,7 @@ describe('the frame parser', () => {
   }
   const expected = shapes(new FrameParser(), [whole])
 
-  it('gives the same frames however the bytes were cut', () => {
+  it('returns the same frames for all chunk sizes', () => {
     for (let round = 0; round < 200; round++) {
       const chunks: Buffer[] = []
       for (let at = 0; at < whole.length; ) {
@@ -122,7 +122,7 @@ describe('the frame parser', () => {
     }
   })
 
-  it('knows that a DATA frame is not whole, and lets nothing follow it too early', () => {
+  it('detects an incomplete DATA frame, and accepts no frame before its end', () => {
     const parser = new FrameParser()
     const frame = encodeFrame(FrameType.data, 3, Buffer.from('abcdef'))
     expect([...parser.push(frame.subarray(0, 11))].map(({ payload }) => payload.toString())).toEqual(['ab'])
@@ -135,7 +135,7 @@ describe('the frame parser', () => {
     expect(parser.torn).toBe(0)
   })
 
-  it('payloads that were handed out keep their bytes', () => {
+  it('keeps the bytes of payloads that were handed out', () => {
     const parser = new FrameParser()
     const kept: Buffer[] = []
     const sent: string[] = []
@@ -154,7 +154,7 @@ describe('the frame parser', () => {
     ).toEqual(sent)
   })
 
-  it('a megabyte that trickles in byte by byte costs no more than a few copies', () => {
+  it('copies a megabyte that arrives byte by byte only a few times', () => {
     const parser = new FrameParser()
     const frame = encodeFrame(FrameType.request, 1, Buffer.alloc(1024 * 1024, 1))
     let frames = 0
@@ -163,7 +163,7 @@ describe('the frame parser', () => {
     expect(frames).toBe(1)
   })
 
-  it('noise ends in a ProtocolError or waits, and never in anything else', () => {
+  it('answers random bytes with a ProtocolError or by waiting', () => {
     for (let round = 0; round < 5000; round++) {
       const parser = new FrameParser()
       try {
@@ -176,7 +176,7 @@ describe('the frame parser', () => {
   })
 })
 
-describe('bodies', () => {
+describe('the body codec', () => {
   const random = new Random()
 
   function anything(depth: number): CborValue {
@@ -197,7 +197,7 @@ describe('bodies', () => {
     return random.pick(choices)()
   }
 
-  it('what is written is read', () => {
+  it('decodes to the encoded value', () => {
     for (let round = 0; round < 2000; round++) {
       const value = anything(0)
       const bytes = encodeCbor(value)
@@ -205,7 +205,7 @@ describe('bodies', () => {
     }
   })
 
-  it('a changed byte is another value or a ProtocolError', () => {
+  it('decodes a changed byte to another value or a ProtocolError', () => {
     for (let round = 0; round < 5000; round++) {
       const bytes = Buffer.from(encodeCbor(anything(0)))
       bytes[random.below(bytes.length)] = random.below(256)
@@ -233,11 +233,11 @@ describe('bodies', () => {
     ['2^53', '1b0020000000000000'],
     ['nothing', ''],
     ['two values', '0000'],
-  ])('%s is refused', (_, hex) => {
+  ])('refuses %s', (_, hex) => {
     expect(() => decodeCbor(Buffer.from(hex, 'hex'))).toThrow(ProtocolError)
   })
 
-  it('no key reaches a prototype', () => {
+  it('lets no key reach a prototype', () => {
     const map = decodeMap(
       Buffer.from(
         encodeCbor(
@@ -252,14 +252,14 @@ describe('bodies', () => {
     expect(Object.keys(map)).toEqual(['__proto__', 'toString'])
   })
 
-  it('a request larger than a frame is refused before it is sent', () => {
+  it('refuses a request larger than a frame before it is sent', () => {
     expect(() => encodeFrame(FrameType.request, 1, Buffer.alloc(1024 * 1024 + 1))).toThrow(RangeError)
     expect(headerBytes).toBe(9)
   })
 })
 
 describe('kept output (pitfall 120)', () => {
-  it('keeps the head and the tail and says how much is missing', () => {
+  it('keeps the head and the tail, and reports the number of missing bytes', () => {
     const random = new Random()
     for (let round = 0; round < 200; round++) {
       const limit = 1 + random.below(200)

@@ -1,10 +1,10 @@
 /**
- * A connection to a runner over any byte stream: handshake, many requests at once, credit both ways.
+ * A connection to a runner over any byte stream: handshake, concurrent requests, flow control in both directions.
  *
- * Everything that arrives is hostile. The first violation ends the connection with a GOODBYE and fails every stream with one error; nothing
- * is skipped or repaired. What can be made to wait here is bounded: one frame in the parser, one window per stream, the streams
- * that the runner was asked to end and has not, and what is sent to a runner that does not read. What arrives is valid while it is
- * handled; what is kept of it is copied.
+ * All input is hostile. The first violation ends the connection with a GOODBYE and fails every stream with one error. Nothing
+ * is skipped or repaired. All buffers are bounded: one frame in the parser, one window per stream, the cancelled streams
+ * without a response, and the data for a runner that does not read. Received bytes are valid only while they are handled,
+ * so they are copied to be kept.
  */
 import type { Duplex } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
@@ -24,7 +24,7 @@ import { bytes, int, text } from './schema.ts'
 import { type Lender, RunnerStream, type StreamHost, type StreamOptions } from './stream.ts'
 
 export interface ConnectOptions {
-  /** How long the runner may take to answer the handshake. Default 10 s. */
+  /** The timeout of the handshake. Default 10 s. */
   timeoutMs?: number
   signal?: AbortSignal
 }
@@ -32,24 +32,24 @@ export interface ConnectOptions {
 export interface Welcome {
   major: number
   minor: number
-  /** The runner's pid, as it sees itself. */
+  /** The runner's pid in its own namespace. */
   pid: number
-  /** Another value means another runner process: what the old one knew is gone. */
+  /** Identifies the runner process. After a change, the state of the old runner is gone. */
   boot: string
 }
 
-/** Streams that were cancelled and never answered. A runner with more is not answering at all. */
+/** The most cancelled streams without a response. With more, the runner counts as unresponsive. */
 const maxUnanswered = 256
 /**
- * Frames and bytes that wait to be sent. Streams wait for the runner's credit, so only a runner that sends and does not read gets
- * there: each PING costs a PONG, and each quarter of a window a WINDOW.
+ * The most frames and bytes that wait to be sent. Streams wait for the runner's credit, so only a runner that sends without
+ * reading reaches this limit: each PING causes a PONG, and each quarter of a window a WINDOW.
  */
 const maxQueuedFrames = 8192
 const maxQueuedBytes = 32 * 1024 * 1024
 
 export class RunnerConnection implements StreamHost {
   readonly welcome: Welcome
-  /** Resolves when the connection has ended, with the reason if there was one. Never rejects. */
+  /** Resolves when the connection has ended, with the reason if there is one. Never rejects. */
   readonly closed: Promise<Error | undefined>
   readonly #socket: Duplex
   readonly #streams: Map<number, RunnerStream>
@@ -59,7 +59,6 @@ export class RunnerConnection implements StreamHost {
   #unanswered = new Set<number>()
   #drained: Promise<void> | undefined
 
-  /** Use `connect`. */
   private constructor(socket: Duplex, welcome: Welcome, state: ConnectionState) {
     this.#socket = socket
     this.welcome = welcome
@@ -70,7 +69,7 @@ export class RunnerConnection implements StreamHost {
     state.answered = (id) => this.#unanswered.delete(id)
   }
 
-  /** Shakes hands. On failure the stream is destroyed. */
+  /** Performs the handshake. On failure the stream is destroyed. */
   static async connect(socket: Duplex, options: ConnectOptions = {}): Promise<RunnerConnection> {
     const timeoutMs = options.timeoutMs ?? 10_000
     const state = new ConnectionState(socket)
@@ -93,7 +92,7 @@ export class RunnerConnection implements StreamHost {
     return this.#state.ended
   }
 
-  /** Sends a request. Its body is `{ op, … }`; failures arrive on the stream. */
+  /** Sends a request with the body `{ op, … }`. Failures arrive on the stream. */
   request(op: string, body: CborMap, options: StreamOptions = {}): RunnerStream {
     const id = ++this.#lastStream
     const stream = new RunnerStream(this, id, op, options)
@@ -114,7 +113,7 @@ export class RunnerConnection implements StreamHost {
     return stream
   }
 
-  /** Round trip; rejects when the runner does not answer in time. */
+  /** The round-trip time. Rejects if the runner does not respond in time. */
   async ping(timeoutMs = 10_000): Promise<void> {
     if (this.#state.ended) throw this.#state.reason ?? connectionLost()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -129,20 +128,18 @@ export class RunnerConnection implements StreamHost {
     }
   }
 
-  /** A body that a caller could not make sense of: the runner broke the protocol, and the connection ends. */
+  /** Reports an invalid body: the runner broke the protocol, and the connection ends. */
   violated(error: ProtocolError): Error {
     this.#state.end(error)
     return this.#state.reason ?? error
   }
 
-  /** Ends the connection. What runs inside goes on. */
+  /** Ends the connection. Programs continue. */
   close(): void {
     if (this.#state.ended) return
     this.#socket.write(encodeFrame(FrameType.goodbye, 0, encodeCbor({ code: 'bye', message: 'done' })))
     this.#state.end(undefined)
   }
-
-  // For its streams.
 
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined {
     if (this.#state.ended) return undefined
@@ -186,7 +183,7 @@ export class RunnerConnection implements StreamHost {
   }
 }
 
-/** The receiving half, alive from the first byte: before there is a connection to speak of. */
+/** The receiving half. It works from the first byte, before the handshake is complete. */
 class ConnectionState {
   readonly streams = new Map<number, RunnerStream>()
   readonly pings: ((body: Buffer) => void)[] = []
@@ -232,8 +229,8 @@ class ConnectionState {
     this.#queuedFrames += 1
     const room = this.#socket.write(frame, this.#sent)
     if (this.#queuedFrames > maxQueuedFrames || this.#socket.writableLength > maxQueuedBytes) {
-      this.end(new ProtocolError('unresponsive', 'the runner does not read what it is sent'))
-      // Nothing that waits will be read: give its memory back now.
+      this.end(new ProtocolError('unresponsive', 'the runner does not read its input'))
+      // The runner will not read the waiting data: release its memory now.
       this.#socket.destroy()
     }
     return room
@@ -338,7 +335,7 @@ class ConnectionState {
 
   #pong(payload: Buffer): void {
     const waiting = this.pings.shift()
-    if (waiting === undefined) throw new ProtocolError('out_of_order', 'a PONG that nobody asked for')
+    if (waiting === undefined) throw new ProtocolError('out_of_order', 'an unsolicited PONG')
     waiting(payload)
   }
 
@@ -354,12 +351,12 @@ class ConnectionState {
   }
 }
 
-/** A byte stream may be able to lend the memory of what arrives. */
+/** A byte stream that may lend its receive buffer. */
 function lenderOf(socket: Duplex): Partial<Lender> {
   return socket as Duplex & Partial<Lender>
 }
 
-/** An idle connection does not keep a program alive that has nothing else to do; a request under way does. */
+/** An idle connection does not keep this process alive; a pending request does. */
 function holdProcess(socket: Duplex, hold: boolean): void {
   const own = socket as Duplex & { ref?: () => void; unref?: () => void }
   if (hold) own.ref?.()

@@ -1,8 +1,7 @@
-/** What can go wrong between a client and a runner, in the vocabulary of the SDK. */
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { CborMap } from './cbor.ts'
 
-/** The runner broke the protocol. The connection ends; nothing that it said counts. */
+/** The runner broke the protocol. The connection ends, and its data is discarded. */
 export class ProtocolError extends Error {
   override readonly name = 'ProtocolError'
   readonly code: string
@@ -13,7 +12,7 @@ export class ProtocolError extends Error {
   }
 }
 
-/** How the runner's codes translate. A code that a newer runner invented is a `provider_error` with its own name in `details`. */
+/** Translates the runner's codes. An unknown code of a newer runner becomes `provider_error`, with the code in `details`. */
 const codes: Readonly<Record<string, SandboxErrorCode>> = {
   invalid: 'invalid_argument',
   not_found: 'not_found',
@@ -43,7 +42,7 @@ const stepCodes: Readonly<Record<string, SandboxErrorCode>> = {
   cwd: 'cwd_not_found',
 }
 
-/** An ERROR body as an error. Its text is the runner's, hence cut and never trusted for anything but showing. */
+/** Converts an ERROR body. Its text comes from the runner, so it is truncated and only displayed. */
 export function fromErrorBody(body: CborMap, op: string): SandboxError {
   const runnerCode = typeof body.code === 'string' ? body.code.slice(0, 64) : 'unknown'
   const message = typeof body.message === 'string' ? body.message.slice(0, 1000) : 'no message'

@@ -1,4 +1,4 @@
-/** Files inside the sandbox. Names are bytes; text is taken as its UTF-8. */
+/** Files inside the sandbox. Names are bytes; strings are encoded as UTF-8. */
 import { SandboxError } from '@sandkasten/sdk'
 import { type CallOptions, call, checked, ended, opened } from './calls.ts'
 import { type CborMap, decodeMap } from './cbor.ts'
@@ -8,7 +8,7 @@ import { type Bytes, bool, bytes, int, maybeBytes, maybeInt, shown, text, toByte
 import type { RunnerStream, Taker } from './stream.ts'
 
 export interface FileOptions extends CallOptions {
-  /** Where a relative path starts. Default: the runner's own. */
+  /** The base of relative paths. Default: the runner's working directory. */
   cwd?: Bytes
   /** The user whose permissions apply. Default: the sandbox's user. */
   user?: string
@@ -23,31 +23,30 @@ export interface FileFacts {
   mtimeMs: number
   inode?: number
   links: number
-  /** Where a symlink leads. */
   target?: Uint8Array
 }
 
 export interface DirectoryEntry extends FileFacts {
-  /** Below the folder that was listed: for showing, and as it is. */
+  /** The path below the listed folder: as text for display, and as bytes. */
   path: string
   pathBytes: Uint8Array
 }
 
 export interface WatchEvent {
-  /** `overflow`: changes came faster than they were read; look for yourself. */
+  /** `overflow`: changes came faster than they were read; list the folder again. */
   event: 'created' | 'modified' | 'written' | 'attributes' | 'deleted' | 'movedFrom' | 'movedTo' | 'overflow'
   path: string
   pathBytes: Uint8Array
   directory: boolean
-  /** Joins the two halves of a move. */
+  /** The same in both events of a rename. */
   cookie?: number
 }
 
-/** A file's bytes, once: as they come, into memory of one's own, or where they lie, which costs least where there are many. */
+/** A file's bytes, readable once: as chunks, into the caller's memory, or without copying, which is fastest for large files. */
 export interface FileContent extends AsyncIterable<Buffer> {
-  /** How many bytes; 0 after the last. */
+  /** The number of bytes; 0 at the end. */
   readInto(view: Uint8Array): Promise<number>
-  /** Resolves after the last piece was handed on, which need not be done with. */
+  /** Resolves after the last chunk was handed on; the consumer may still hold it. */
   lend(take: Taker): Promise<void>
   cancel(): void
 }
@@ -57,13 +56,13 @@ export type Content = Bytes | AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 export interface WriteOptions extends FileOptions {
   mode?: number
   append?: boolean
-  /** Fail where the file exists. */
+  /** Fails if the file exists. */
   exclusive?: boolean
-  /** Make missing folders above it. */
+  /** Creates missing parent folders. */
   parents?: boolean
 }
 
-/** A record of `list` or `watch`: an entry with names as long as the kernel allows, twice. */
+/** The longest record of `list` or `watch`: an entry with two names of the kernel's maximum length. */
 const maxRecord = 64 * 1024
 
 export class RunnerFiles {
@@ -73,7 +72,7 @@ export class RunnerFiles {
     this.#connection = connection
   }
 
-  /** The file's facts, and its bytes as they come; leaving the loop early stops the runner reading. */
+  /** The file's metadata and its bytes as a stream. Leaving the loop early stops the runner's read. */
   async readStream(
     path: Bytes,
     options: FileOptions & { offset?: number; length?: number } = {},
@@ -90,7 +89,7 @@ export class RunnerFiles {
     return { facts, content }
   }
 
-  /** All of it in memory; refused when it is larger than `maxBytes` (default 64 MiB). */
+  /** Reads the whole file into memory. Refuses files larger than `maxBytes` (default 64 MiB). */
   async read(
     path: Bytes,
     options: FileOptions & { offset?: number; length?: number; maxBytes?: number } = {},
@@ -99,7 +98,7 @@ export class RunnerFiles {
     return gather(content, options.maxBytes ?? 64 * 1024 * 1024)
   }
 
-  /** Whole or not at all, except for `append`. Resolves with the number of bytes. */
+  /** Writes atomically, except with `append`. Resolves with the number of bytes. */
   async write(path: Bytes, content: Content, options: WriteOptions = {}): Promise<number> {
     const { mode, append, exclusive, parents } = options
     const stream = this.#request(
@@ -122,7 +121,7 @@ export class RunnerFiles {
     return this.#call('fs.stat', { path: toBytes(path), noFollow: options.noFollow }, factsOf, options)
   }
 
-  /** True when the folder is new. */
+  /** True if the folder is new. */
   mkdir(path: Bytes, options: FileOptions & { parents?: boolean; mode?: number } = {}): Promise<boolean> {
     const { parents, mode } = options
     return this.#call(
@@ -138,7 +137,7 @@ export class RunnerFiles {
     return this.#call('fs.rename', body, () => undefined, options)
   }
 
-  /** Resolves with how many names were removed; 0 only with `force`. */
+  /** Resolves with the number of removed names; 0 only with `force`. */
   remove(path: Bytes, options: FileOptions & { recursive?: boolean; force?: boolean } = {}): Promise<number> {
     const { recursive, force } = options
     return this.#call(
@@ -153,7 +152,7 @@ export class RunnerFiles {
     return this.#call('fs.chmod', { path: toBytes(path), mode }, () => undefined, options)
   }
 
-  /** Resolves when the watch is in place; ends when the path itself goes away or the loop is left. */
+  /** Resolves when the watch is active. Ends when the path itself is removed or the loop is left. */
   async watch(
     path: Bytes,
     options: FileOptions & { recursive?: boolean } = {},
@@ -205,7 +204,7 @@ export class RunnerFiles {
     check: (body: CborMap) => T,
     options: FileOptions,
   ): Promise<T> {
-    // The answer may come before the content has ended: a full disk does not wait for the rest.
+    // The response may arrive before the content has ended, for example on a full disk.
     const answer = ended(this.#connection, stream, check, options.signal)
     answer.catch(() => {})
     try {
@@ -215,9 +214,9 @@ export class RunnerFiles {
       }
       await stream.end()
     } catch (error) {
-      // When both failed, the runner's answer is the reason and not the write that it stopped.
+      // If both failed, the runner's response is the reason, not the write that it stopped.
       if (stream.finished) await answer
-      // Without END the runner takes it for torn, and keeps the old file. Once it has answered, nothing of the new one is left.
+      // Without END the runner treats the content as incomplete and keeps the old file. After its response, no partial file is left.
       stream.cancel()
       await Promise.race([
         answer.catch(() => {}),

@@ -1,9 +1,8 @@
 /**
  * Frames: `length u32 | type u8 | stream u32`, big endian, then the payload. See protocol/runner.md.
  *
- * The parser is pure and incremental. A header is checked against the cap of its own type before any payload is waited for, so a
- * hostile peer can make us hold at most one frame of its declared kind. Content has no need to be whole: the payload of a DATA frame
- * is handed on as it arrives, in pieces that nobody copied.
+ * The parser is pure and incremental. It checks a header against the limit of its type before it waits for the payload, so
+ * a hostile peer can make us hold at most one frame. DATA payloads are handed on as they arrive, without copying.
  */
 import { ProtocolError } from './errors.ts'
 
@@ -39,7 +38,7 @@ export type FrameType = (typeof FrameType)[keyof typeof FrameType]
 export interface Frame {
   type: FrameType
   stream: number
-  /** A view of the bytes that arrived; valid for as long as it is held. */
+  /** A view of the received bytes. It stays valid while it is held. */
   payload: Buffer
 }
 
@@ -94,7 +93,7 @@ export function encodeWindow(stream: number, bytes: number): Buffer {
 
 export interface OutputChunk {
   channel: 'stdout' | 'stderr'
-  /** The event's number, from 1 without gaps. */
+  /** The number of the event, from 1 without gaps. */
   number: number
   data: Buffer
 }
@@ -109,24 +108,24 @@ export function decodeOutput(payload: Buffer): OutputChunk {
 }
 
 export class FrameParser {
-  /** The beginning of a frame that has not ended, and room to grow. */
+  /** The beginning of an incomplete frame, with room to grow. */
   #buffer: Buffer = Buffer.alloc(0)
   #length = 0
-  /** What is still to come of the DATA frame that is being handed on. */
+  /** The remaining bytes of the current DATA frame. */
   #left = 0
   #stream = 0
 
-  /** Bytes of a frame that has not ended, or that it lacks. */
+  /** The received bytes of an incomplete frame, or its missing bytes. */
   get torn(): number {
     return this.#length + this.#left
   }
 
   /**
-   * Yields every frame that `chunk` completes, and pieces of DATA frames as they come. Throws `ProtocolError` on the first that cannot be
-   * one; the parser is then of no more use.
+   * Yields every frame that `chunk` completes, and parts of DATA frames as they arrive. Throws `ProtocolError` on the first
+   * invalid frame; the parser cannot be used afterwards.
    */
   *push(chunk: Buffer): Generator<Frame, void, void> {
-    // The usual case, whole frames in one chunk, is parsed where it lies.
+    // The usual case, complete frames in one chunk, is parsed in place.
     const bytes = this.#length === 0 ? chunk : this.#append(chunk)
     let at = 0
     for (;;) {
@@ -155,7 +154,7 @@ export class FrameParser {
       at = end
     }
     if (this.#length > 0 && at === 0) return
-    // Payloads that were handed out keep their memory; what is left gets memory of its own.
+    // Payloads that were handed out keep their memory, so the rest is copied.
     this.#length = 0
     if (at < bytes.length) {
       this.#buffer = Buffer.alloc(0)
@@ -163,7 +162,7 @@ export class FrameParser {
     }
   }
 
-  /** Grows by doubling: a frame that trickles in byte by byte costs no more than its size a few times over. */
+  /** Grows by doubling, so a frame that arrives byte by byte is copied only a few times. */
   #append(chunk: Buffer): Buffer {
     const length = this.#length + chunk.length
     if (length > this.#buffer.length) {
@@ -180,10 +179,7 @@ export class FrameParser {
 function check(length: number, type: number, stream: number): void {
   const known = bounds[type as FrameType] as readonly [number, number] | undefined
   if (known === undefined) {
-    throw new ProtocolError(
-      'unknown_frame',
-      `frame type 0x${type.toString(16).padStart(2, '0')} is not known`,
-    )
+    throw new ProtocolError('unknown_frame', `frame type 0x${type.toString(16).padStart(2, '0')} is unknown`)
   }
   if (length > known[1])
     throw new ProtocolError('too_long', `a ${names.get(type)} frame of ${length} bytes, at most ${known[1]}`)

@@ -1,4 +1,4 @@
-/** Everything the runner says is hostile input (pitfall 118): the client ends the connection, fails every call with one clear error, and holds nothing. */
+/** The runner's data is hostile input (pitfall 118): the client ends the connection, fails every call with one error, and holds no memory. */
 import { Duplex } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { type CborMap, encodeCbor } from './cbor.ts'
@@ -6,7 +6,7 @@ import { RunnerClient } from './client.ts'
 import { encodeFrame, encodeWindow, FrameParser, FrameType } from './frame.ts'
 import { Random } from './test-helper.ts'
 
-/** The far end of a stream, in the hands of the test. */
+/** The far end of a stream, controlled by the test. */
 class Fake extends Duplex {
   readonly received: { type: number; stream: number; payload: Buffer }[] = []
   readonly #parser = new FrameParser()
@@ -44,7 +44,7 @@ const output = (number: number, size: number, channel = 1): Buffer => {
 }
 
 describe('the handshake', () => {
-  it('a wrong version is refused, in either direction', async () => {
+  it('refuses another version, in both directions', async () => {
     const fake = new Fake()
     const connecting = RunnerClient.connect(fake)
     fake.say(FrameType.welcome, 0, { ...welcome, major: 2 })
@@ -62,7 +62,7 @@ describe('the handshake', () => {
     })
   })
 
-  it('silence ends in a timeout, an abort in an abort, and the stream is destroyed', async () => {
+  it('times out on silence, stops on abort, and destroys the stream', async () => {
     const silent = new Fake()
     await expect(RunnerClient.connect(silent, { timeoutMs: 20 })).rejects.toMatchObject({ code: 'timeout' })
     const abort = new AbortController()
@@ -77,10 +77,13 @@ describe('the handshake', () => {
   it.each([
     ['no welcome at all', (fake: Fake) => fake.say(FrameType.done, 1)],
     ['a welcome without facts', (fake: Fake) => fake.say(FrameType.welcome, 0, {})],
-    ['a welcome of wrong kinds', (fake: Fake) => fake.say(FrameType.welcome, 0, { ...welcome, pid: 'one' })],
+    [
+      'a welcome with wrong types',
+      (fake: Fake) => fake.say(FrameType.welcome, 0, { ...welcome, pid: 'one' }),
+    ],
     ['garbage', (fake: Fake) => fake.push(Buffer.from('HTTP/1.1 200 OK\r\n\r\n'))],
     ['a huge frame', (fake: Fake) => fake.push(Buffer.from('ffffffff0200000000', 'hex'))],
-  ])('%s is refused', async (_, act) => {
+  ])('refuses %s', async (_, act) => {
     const fake = new Fake()
     const connecting = RunnerClient.connect(fake)
     act(fake)
@@ -92,15 +95,15 @@ describe('a violation ends the connection and fails every call', () => {
   it.each<[string, (fake: Fake) => void]>([
     ['a frame on a stream that is not open', (fake) => fake.say(FrameType.done, 99)],
     ['a stream that opens twice', (fake) => [fake.say(FrameType.open, 1), fake.say(FrameType.open, 1)]],
-    ['content where none belongs', (fake) => fake.say(FrameType.data, 1, Buffer.from('x'))],
-    ['an end where none belongs', (fake) => fake.push(encodeFrame(FrameType.end, 1))],
+    ['unexpected content', (fake) => fake.say(FrameType.data, 1, Buffer.from('x'))],
+    ['an unexpected end', (fake) => fake.push(encodeFrame(FrameType.end, 1))],
     ['a frame for clients', (fake) => fake.say(FrameType.request, 1, { op: 'start' })],
     ['a second welcome', (fake) => fake.say(FrameType.welcome, 0, welcome)],
-    ['a pong that nobody asked for', (fake) => fake.say(FrameType.pong, 0, Buffer.alloc(8))],
-    ['a window of nothing', (fake) => fake.push(encodeWindow(1, 0))],
-    ['a window beyond reason', (fake) => fake.push(encodeWindow(1, 0xffffffff))],
-    ['a result that is no map', (fake) => fake.push(encodeFrame(FrameType.done, 1, Buffer.from([0x80])))],
-    ['a result of wrong kinds', (fake) => fake.say(FrameType.done, 1, { tasks: 'none' })],
+    ['an unsolicited pong', (fake) => fake.say(FrameType.pong, 0, Buffer.alloc(8))],
+    ['an empty window', (fake) => fake.push(encodeWindow(1, 0))],
+    ['an oversized window', (fake) => fake.push(encodeWindow(1, 0xffffffff))],
+    ['a result that is not a map', (fake) => fake.push(encodeFrame(FrameType.done, 1, Buffer.from([0x80])))],
+    ['a result with wrong types', (fake) => fake.say(FrameType.done, 1, { tasks: 'none' })],
     ['an unknown frame', (fake) => fake.push(Buffer.from('000000007f00000001', 'hex'))],
     ['a torn frame', (fake) => [fake.push(Buffer.from('0000', 'hex')), fake.push(null)]],
     [
@@ -163,7 +166,7 @@ describe('a violation ends the connection and fails every call', () => {
   it.each<[string, Buffer]>([
     ['too long', Buffer.from('7fffffff', 'hex')],
     ['torn', Buffer.from('00000010aa', 'hex')],
-    ['of a wrong kind', Buffer.concat([Buffer.from([0, 0, 0, 1]), Buffer.from([0x80])])],
+    ['of a wrong type', Buffer.concat([Buffer.from([0, 0, 0, 1]), Buffer.from([0x80])])],
   ])('a record %s', async (_, bytes) => {
     const { fake, client } = await connected()
     const list = client.files.list('/').next()
@@ -174,7 +177,7 @@ describe('a violation ends the connection and fails every call', () => {
 })
 
 describe('a runner that does not answer', () => {
-  it('costs a call its time limit and a cancel, not the connection', async () => {
+  it('times the call out and cancels it, and keeps the connection', async () => {
     const { fake, client } = await connected()
     await expect(client.list({ answerTimeoutMs: 10 })).rejects.toMatchObject({ code: 'timeout' })
     expect(fake.received.at(-1)).toMatchObject({ type: FrameType.cancel, stream: 1 })
@@ -187,7 +190,7 @@ describe('a runner that does not answer', () => {
     await expect(client.ping(10)).rejects.toMatchObject({ code: 'timeout' })
   })
 
-  it('to hundreds of cancelled calls is given up', async () => {
+  it('loses the connection after hundreds of cancelled calls', async () => {
     const { client } = await connected()
     const calls = Array.from({ length: 300 }, () =>
       client.wait('x', { signal: AbortSignal.abort() }).catch(() => {}),
@@ -196,7 +199,7 @@ describe('a runner that does not answer', () => {
     expect(client.connection.ended).toBe(true)
   })
 
-  it('and takes no content holds the writer back', async () => {
+  it('blocks the writer when it takes no content', async () => {
     const { fake, client } = await connected()
     const starting = client.start({ id: 'x', argv: ['cat'], stdin: true })
     fake.say(FrameType.open, 1, { pid: 2, existed: false })
@@ -217,7 +220,7 @@ describe('a runner that does not answer', () => {
 })
 
 describe('a runner that sends and never reads', () => {
-  /** Takes the handshake, and nothing after it. */
+  /** Completes the handshake, and reads nothing afterwards. */
   const deaf = async () => {
     const fake = new Fake()
     const connecting = RunnerClient.connect(fake)
@@ -228,7 +231,7 @@ describe('a runner that sends and never reads', () => {
   }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-  it('is given up when it pings without end, and costs bounded memory', async () => {
+  it('loses the connection when it pings endlessly, with bounded memory', async () => {
     const { fake, client } = await deaf()
     const call = client.list()
     call.catch(() => {})
@@ -250,7 +253,7 @@ describe('a runner that sends and never reads', () => {
     expect(fake.destroyed).toBe(true)
   })
 
-  it('is given up when it sends output without end', async () => {
+  it('loses the connection when it sends output endlessly', async () => {
     const { fake, client } = await deaf()
     const starting = client.start({ id: 'x', argv: ['yes'] })
     fake.say(FrameType.open, 1, { pid: 2, existed: false })
@@ -269,7 +272,7 @@ describe('a runner that sends and never reads', () => {
     await expect(consuming).rejects.toMatchObject({ details: { violation: 'unresponsive' } })
   })
 
-  it('is given up when more requests wait than it may be sent', async () => {
+  it('loses the connection when too many requests wait', async () => {
     const { client } = await deaf()
     const path = 'x'.repeat(900_000)
     const calls = Array.from({ length: 60 }, () => client.files.stat(path).catch((error) => error))
@@ -278,7 +281,7 @@ describe('a runner that sends and never reads', () => {
 })
 
 describe('errors', () => {
-  it('of a newer runner keep their name; their text is cut', async () => {
+  it('of a newer runner keep their code; their text is truncated', async () => {
     const { fake, client } = await connected()
     const call = client.list()
     fake.say(FrameType.error, 1, { code: 'brand_new', message: 'x'.repeat(5000) })
@@ -287,7 +290,7 @@ describe('errors', () => {
     expect(error.message.length).toBeLessThan(1100)
   })
 
-  it('a code cannot reach a prototype', async () => {
+  it('cannot reach a prototype with a code', async () => {
     const { fake, client } = await connected()
     const call = client.files.stat('/')
     fake.say(FrameType.error, 1, { code: 'constructor', message: 'm' })
@@ -296,7 +299,7 @@ describe('errors', () => {
 })
 
 describe('fuzz', () => {
-  it('whatever comes, every call settles and nothing else is thrown', async () => {
+  it('every call settles on random input, and nothing else is thrown', async () => {
     const random = new Random()
     const types = Object.values(FrameType)
     for (let round = 0; round < 400; round++) {

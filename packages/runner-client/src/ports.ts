@@ -1,4 +1,4 @@
-/** Ports inside the sandbox: a relayed connection to one, and which ones listen. */
+/** Ports inside the sandbox: relayed connections, and the list of listening ports. */
 import { Duplex } from 'node:stream'
 import { type CallOptions, call, checked, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
@@ -33,7 +33,7 @@ export function listPorts(connection: RunnerConnection, options: CallOptions = {
   return call(connection, 'ports', {}, (body) => maps(body, 'ports').map(portOf), options)
 }
 
-/** What listens now, and then every change. */
+/** The listening ports, and then every change. */
 export async function watchPorts(
   connection: RunnerConnection,
   options: CallOptions = {},
@@ -66,7 +66,7 @@ async function* changesOf(
 
 function portOf(body: CborMap): ListeningPort {
   const port = int(body, 'port')
-  if (port < 1 || port > 65_535) throw new ProtocolError('malformed', 'a port that is none')
+  if (port < 1 || port > 65_535) throw new ProtocolError('malformed', 'an invalid port')
   return { port, address: text(body, 'address').slice(0, 64), uid: int(body, 'uid') }
 }
 
@@ -75,10 +75,10 @@ class DialledSocket extends Duplex {
   #reading = false
 
   constructor(stream: RunnerStream) {
-    // As net.connect does: when the far side has ended, so do we. Ending first and reading on works.
+    // Like net.connect: when the far side ends, this side ends too. Ending first and reading on is possible.
     super({ allowHalfOpen: false })
     this.#stream = stream
-    // The far side may close while there is no reader.
+    // The far side may close the connection while no reader is attached.
     stream.done.then(
       () => {},
       (error: Error) => this.destroy(error),

@@ -1,5 +1,3 @@
-/** Processes: start, attach, wait, signal, resize, list, forget. */
-
 import { type CallOptions, call, checked, ended, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
@@ -20,19 +18,18 @@ import {
 import type { RunnerStream } from './stream.ts'
 
 export interface LaunchOptions {
-  /** Added to the runner's environment; null takes a variable away. */
+  /** Added to the runner's environment; null removes a variable. */
   env?: Readonly<Record<string, Bytes | null>>
-  /** Start from an empty environment. */
   clearEnv?: boolean
   cwd?: Bytes
-  /** `name`, `uid`, `name:group` or `uid:gid`, as the sandbox knows them. */
+  /** `name`, `uid`, `name:group` or `uid:gid`, resolved in the sandbox. */
   user?: string
   limits?: ProcessLimits
   cols?: number
   rows?: number
 }
 
-/** Kernel resource limits of the process and what it starts. */
+/** Kernel resource limits of the process and its descendants. */
 export interface ProcessLimits {
   cpuSeconds?: number
   addressBytes?: number
@@ -42,46 +39,46 @@ export interface ProcessLimits {
   coreBytes?: number
   openFiles?: number
   processes?: number
-  /** POSIX timers count, too. */
+  /** Includes POSIX timers. */
   pendingSignals?: number
-  /** Of POSIX message queues. */
+  /** Bytes in POSIX message queues. */
   queueBytes?: number
   lockedBytes?: number
 }
 
 export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
-  /** Chosen by the caller: a repeat finds the process of the first call. */
+  /** Chosen by the caller. A repeated call finds the process of the first one. */
   id: string
   argv: readonly Bytes[]
-  /** Keeps stdin open for `write`. Otherwise the process sees its end at once. */
+  /** Keeps stdin open for `write`. Otherwise the process gets end-of-file at once. */
   stdin?: boolean
-  /** A terminal instead of pipes; all output is then `stdout`. */
+  /** Uses a terminal instead of pipes. All output is then `stdout`. */
   tty?: boolean
-  /** The process and everything it started get TERM after this time, and KILL after `graceMs` more (default 1000). */
+  /** After this time the process and its descendants get TERM, and after `graceMs` more KILL (default 1000). */
   timeoutMs?: number
   graceMs?: number
-  /** How much output is kept for readers that come later. Default 256 KiB, at most 16 MiB. */
+  /** How many bytes of output are kept for later readers. Default 256 KiB, at most 16 MiB. */
   ringBytes?: number
-  /** Kill the program and everything it started when this connection ends. For programs that cannot be found again. */
+  /** Kills the program and its descendants when this connection ends. For programs that cannot be found again. */
   bound?: boolean
 }
 
 export interface ReadOptions {
-  /** The last event that was seen; what follows is sent. Default 0: everything that is still there. */
+  /** The last event that you received; later ones are sent. Default 0: all events that are kept. */
   after?: number
-  /** Never hold the process back: a slow reader misses output, and is told so. */
+  /** Never blocks the process. A slow reader misses output, and gets a `gone` event. */
   lossy?: boolean
-  /** `end` follows until the last background process has closed the output. Default `exit`. */
+  /** `end` reads until the last background process has closed the output. Default `exit`. */
   until?: 'exit' | 'end'
 }
 
 export interface AttachOptions extends ReadOptions, CallOptions {
-  /** Take over stdin after its last writer has gone. */
+  /** Takes over stdin after its last writer has gone. */
   stdin?: boolean
 }
 
 export interface ProcessExit {
-  /** Exactly one of these two. */
+  /** Exactly one of these two is set. */
   exitCode?: number
   signal?: string
   timedOut: boolean
@@ -89,15 +86,15 @@ export interface ProcessExit {
   userMs?: number
   systemMs?: number
   maxRssKb?: number
-  /** For a command of a shell. */
+  /** Set for a shell command. */
   cwd?: Uint8Array
-  /** For a command of a shell: it ran in a fresh shell, because the one before had ended. */
+  /** For a shell command: it ran in a new shell, because the previous one had ended. */
   restarted?: boolean
-  /** For a command of a shell: it ended its shell. */
+  /** For a shell command: it ended its shell. */
   shellExited?: boolean
-  /** For the first command of a shell: why it is no login shell, though one was asked for (`timeout`, `exited`, `replaced`). */
+  /** For a shell's first command: why the requested login shell was not used (`timeout`, `exited`, `replaced`). */
   loginSkipped?: string
-  /** The number of the last event before the end. */
+  /** The number of the last event before the exit. */
   last?: number
 }
 
@@ -108,13 +105,13 @@ export interface TaskInfo {
   kind: 'process' | 'command'
   pid?: number
   running: boolean
-  /** The oldest and newest event that can be read. */
+  /** The oldest and newest readable event. */
   first: number
   last: number
   exit?: ProcessExit
 }
 
-/** A stream of a task's output. Reading it slowly slows the task, unless it is `lossy`; leaving it ends nothing. */
+/** A stream of a task's output. A slow reader slows the task, unless the stream is `lossy`. Leaving it does not end the task. */
 export class TaskOutput implements AsyncIterable<OutputEvent> {
   /** Settles when the task has ended and all its output was sent. */
   readonly exit: Promise<ProcessExit>
@@ -130,7 +127,7 @@ export class TaskOutput implements AsyncIterable<OutputEvent> {
     this.exit.catch(() => {})
   }
 
-  /** Writes to stdin, where the stream owns it. */
+  /** Writes to stdin, if the stream owns it. */
   write(data: Bytes): Promise<void> {
     return this.#stream.write(toBytes(data))
   }
@@ -139,12 +136,12 @@ export class TaskOutput implements AsyncIterable<OutputEvent> {
     return this.#stream.end()
   }
 
-  /** Stops reading. The task goes on. */
+  /** Stops reading. The task continues. */
   detach(): void {
     this.#stream.cancel()
   }
 
-  /** Takes output and throws it away, so that only `exit` is left to wait for. */
+  /** Discards output, to wait only for `exit`. */
   discard(): void {
     this.#stream.discard()
   }
@@ -161,9 +158,9 @@ export class TaskOutput implements AsyncIterable<OutputEvent> {
           return item
         }
         if (item.type !== 'event' || item.body.event !== 'gone')
-          throw outOfOrder('an event that output has not')
+          throw outOfOrder('an event that output does not have')
         const gone = { type: 'gone' as const, from: int(item.body, 'from'), to: int(item.body, 'to') }
-        if (gone.to <= this.#last) throw outOfOrder('output that is gone and was sent')
+        if (gone.to <= this.#last) throw outOfOrder('a gone event for output that was already sent')
         this.#last = gone.to - 1
         return gone
       },
@@ -187,7 +184,7 @@ export class TaskOutput implements AsyncIterable<OutputEvent> {
 export class RunnerProcess extends TaskOutput {
   readonly id: string
   readonly pid: number
-  /** The id was known: this is the process of an earlier call. */
+  /** The id was in use: this is the process of an earlier call. */
   readonly existed: boolean
 
   constructor(
@@ -211,7 +208,7 @@ export async function startProcess(
   return new RunnerProcess(connection, stream, { id: options.id, ...started })
 }
 
-/** Starts it and lets go: no output stream, no stdin. */
+/** Starts a process without an output stream or stdin. */
 export function startDetached(
   connection: RunnerConnection,
   options: Omit<StartOptions, 'stdin'>,
@@ -266,7 +263,7 @@ export function exitOf(body: CborMap): ProcessExit {
   const exitCode = maybeInt(body, 'exitCode')
   const signal = maybeText(body, 'signal')
   if ((exitCode === undefined) === (signal === undefined))
-    throw outOfOrder('an end with neither or both of code and signal')
+    throw outOfOrder('an exit with neither or both of code and signal')
   return {
     exitCode,
     signal,

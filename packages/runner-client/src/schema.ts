@@ -1,4 +1,4 @@
-/** Checks on what the runner says. A field of the wrong kind is a broken protocol, never a value that wanders on. */
+/** Validates the runner's data. A field of the wrong type is a protocol violation. */
 import type { CborMap, CborValue } from './cbor.ts'
 import { isMap } from './cbor.ts'
 import { ProtocolError } from './errors.ts'
@@ -57,12 +57,12 @@ export function maybeMap(map: CborMap, key: string): CborMap | undefined {
   return value
 }
 
-/** Names and arguments travel as bytes; text is taken as its UTF-8. */
+/** Names and arguments are sent as bytes; strings are encoded as UTF-8. */
 export function toBytes(value: Bytes): Uint8Array {
   return typeof value === 'string' ? Buffer.from(value, 'utf8') : value
 }
 
-/** For display. Invalid UTF-8 is replaced; callers that need the exact name keep the bytes. */
+/** For display. Replaces invalid UTF-8; callers that need the exact name use the bytes. */
 export function shown(value: Uint8Array): string {
   return Buffer.from(value.buffer, value.byteOffset, value.length).toString('utf8')
 }

@@ -1,4 +1,3 @@
-/** Stateful shells. */
 import { HeadTail } from '@sandkasten/sdk/provider'
 import { type CallOptions, call, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
@@ -14,13 +13,13 @@ import {
 import { type Bytes, bool, int, maps, maybeBytes, maybeInt, maybeText, text, toBytes } from './schema.ts'
 
 export interface OpenShellOptions extends LaunchOptions, CallOptions {
-  /** Chosen by the caller: a shell that is open under this id is found again. */
+  /** Chosen by the caller. An open shell with this id is found again. */
   id: string
   /** Default: bash, or sh if there is no bash. */
   shell?: 'bash' | 'sh'
-  /** Read the user's profile first. A profile that does not let the shell work is left out: see `loginSkipped` of the first command. */
+  /** Loads the user's profile first. A profile that breaks the shell is skipped: see `loginSkipped` of the first command. */
   login?: boolean
-  /** How long the profile may take. Default 5 s, at most a minute. */
+  /** The timeout of the profile. Default 5 s, at most a minute. */
   loginTimeoutMs?: number
 }
 
@@ -29,36 +28,34 @@ export interface ShellInfo {
   pid?: number
   shell?: string
   cwd?: Uint8Array
-  /** The id of the command that runs. */
   running?: string
   queued: number
 }
 
 export interface CommandOptions extends ReadOptions, CallOptions {
-  /** Chosen by the caller: a repeat does not run the command again. */
+  /** Chosen by the caller. A repeated call does not run the command again. */
   id: string
-  /** Ends the command, not the shell. Counts from when its turn comes. */
+  /** Ends the command, not the shell. It starts when the shell reaches the command. */
   timeoutMs?: number
-  /** Keep stdout and stderr apart; their order to each other is then lost. */
+  /** Separates stdout and stderr, which loses their relative order. */
   separate?: boolean
   cols?: number
   rows?: number
   ringBytes?: number
-  /** It ends with this connection; the shell does not. */
+  /** The command ends with this connection; the shell does not. */
   bound?: boolean
 }
 
 export interface CommandResult extends ProcessExit {
-  /** stdout and stderr, in order, or stdout alone when they were kept apart. */
+  /** stdout and stderr in order, or only stdout if they are separated. */
   output: Buffer
   stderr: Buffer
-  /** Bytes left out of the middle of either. */
+  /** The number of bytes omitted from the middle. */
   omitted: number
 }
 
 export class RunnerShell {
   readonly id: string
-  /** Which shell it is: `bash` or `sh`. */
   readonly shell: string | undefined
   readonly existed: boolean
   readonly #connection: RunnerConnection
@@ -70,7 +67,7 @@ export class RunnerShell {
     this.existed = open.existed
   }
 
-  /** Queues a command and follows its output. Commands of one shell run one after another. */
+  /** Queues a command and follows its output. A shell runs its commands one at a time. */
   async start(command: Bytes, options: CommandOptions): Promise<TaskOutput> {
     const body: CborMap = {
       shell: this.id,
@@ -89,14 +86,14 @@ export class RunnerShell {
     return new TaskOutput(this.#connection, stream, options.after)
   }
 
-  /** Runs a command to its end and keeps the beginning and the end of its output (`maxBytes` together, default 1 MiB). */
+  /** Runs a command to the end, and keeps the beginning and the end of its output (`maxBytes` in total, default 1 MiB). */
   async exec(command: Bytes, options: CommandOptions & { maxBytes?: number }): Promise<CommandResult> {
     const task = await this.start(command, options)
     const { stdout, stderr, omitted } = await collect(task, options.maxBytes)
     return { ...(await task.exit), output: stdout, stderr, omitted }
   }
 
-  /** Ends the shell, and the command that runs in it. Background jobs that have left its foreground live on. */
+  /** Ends the shell and its running command. Detached background jobs continue. */
   close(options: CallOptions = {}): Promise<void> {
     return call(this.#connection, 'shell.close', { id: this.id }, () => undefined, options)
   }
@@ -127,7 +124,7 @@ export function listShells(connection: RunnerConnection, options: CallOptions = 
   return call(connection, 'shell.list', {}, (body) => maps(body, 'shells').map(one), options)
 }
 
-/** Takes all output of a task, in bounded memory. */
+/** Collects the output of a task, in bounded memory. */
 export async function collect(
   task: TaskOutput,
   maxBytes = 1024 * 1024,

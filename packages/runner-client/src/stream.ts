@@ -1,9 +1,10 @@
 /**
  * One request and everything that belongs to it.
  *
- * Incoming content waits in a queue that the runner's credit bounds: credit is given back only for what a consumer has taken, a quarter
- * of the window at a time, so a slow consumer slows the process inside and costs us at most one window. Outgoing content waits for the
- * runner's credit in the same way. `next` must not be called again before it has settled; `write` calls are sent in the order they were made.
+ * The runner's credit bounds the queue of incoming content. Credit is returned only for consumed content, a quarter of the
+ * window at a time. So a slow consumer slows the process in the sandbox, and costs at most one window of memory. Outgoing
+ * content waits for the runner's credit in the same way. Do not call `next` again before it has settled. `write` calls are
+ * sent in order.
  */
 import { ByteQueue } from './byte-queue.ts'
 import type { CborMap } from './cbor.ts'
@@ -15,15 +16,14 @@ export type StreamItem =
   | ({ type: 'output' } & OutputChunk)
   | { type: 'event'; body: CborMap; bytes: number }
 
-/** Lends the memory that bytes arrive in, where they would otherwise be copied. */
+/** Lends the receive buffer, to avoid a copy. */
 export interface Lender {
   /** Whether `keep` is used from the next read on. Each `true` is followed by a `false`. */
   lend(on: boolean): void
-  /** While bytes are being handled: they stay what they are until the returned function is called, once. Undefined: they do not. */
+  /** Keeps the current bytes valid until the returned function is called, once. Undefined if that is not possible. */
   keep(): (() => void) | undefined
 }
 
-/** What a stream needs of its connection. */
 export interface StreamHost extends Lender {
   sendData(stream: number, data: Uint8Array): Promise<void> | undefined
   sendEnd(stream: number): void
@@ -31,19 +31,19 @@ export interface StreamHost extends Lender {
   sendWindow(stream: number, bytes: number): void
 }
 
-/** Gets a piece of content in memory that is its own until it calls `done`, once. */
+/** Gets a chunk of content in memory that belongs to it until it calls `done`, once. */
 export type Taker = (piece: Uint8Array, done: () => void) => void
 
-/** News that wait for a consumer; they have no credit of their own. */
+/** The most events that wait for a consumer; events need no credit. */
 const maxWaitingEvents = 1024
 const maxWaitingEventBytes = 4 * 1024 * 1024
-/** What the window of a wide stream grows to once its consumer has taken some: then neither side waits for the other's every step. */
+/** The window of a wide stream after its consumer has taken some content, so that neither side waits for each chunk. */
 const wideWindow = 2 * 1024 * 1024
 
 export interface StreamOptions {
-  /** Whether the runner may send content on it. */
+  /** Whether the runner may send content on the stream. */
   content?: boolean
-  /** For much content at once, such as a file. */
+  /** For large content, such as a file. */
   wide?: boolean
 }
 
@@ -52,25 +52,24 @@ export class RunnerStream {
   readonly op: string
   /** The OPEN body. A stream that is done without one resolves with its result. */
   readonly opened: Promise<CborMap>
-  /** The DONE body, as soon as it arrives; content may still wait in the queue. */
+  /** The DONE body, as soon as it arrives; content may still be queued. */
   readonly done: Promise<CborMap>
   readonly #host: StreamHost
   readonly #takesContent: boolean
   readonly #widest: number
   #items: Exclude<StreamItem, { type: 'data' }>[] = []
   readonly #content = new ByteQueue()
-  /** A reader that brings its own memory. */
+  /** A reader with its own memory. */
   #wanted: { view: Uint8Array; filled: number } | undefined
-  /** A reader that takes content as it comes. */
+  /** A reader that takes content as it arrives. */
   #taker: Taker | undefined
   #waitingEvents = 0
   #waitingEventBytes = 0
-  /** What the runner may still send. */
+  /** How many bytes the runner may still send. */
   #window = initialWindow
-  /** What it may have sent at most that was not taken yet. */
   #width = initialWindow
   #consumed = 0
-  /** What we may still send. */
+  /** How many bytes we may still send. */
   #credit = initialWindow
   #creditWaiters: (() => void)[] = []
   #wake: (() => void) | undefined
@@ -109,7 +108,7 @@ export class RunnerStream {
     return this.#finished
   }
 
-  /** The next item; undefined after the last. Rejects when the stream failed. */
+  /** The next item; undefined after the last one. Rejects if the stream failed. */
   async next(): Promise<StreamItem | undefined> {
     for (;;) {
       if (this.#content.length > 0) {
@@ -130,7 +129,7 @@ export class RunnerStream {
     }
   }
 
-  /** The next content, in memory that the caller brings: how many bytes; 0 after the last. Not for streams with anything but content. */
+  /** Reads content into the caller's memory. Returns the number of bytes; 0 at the end. Only for streams with content alone. */
   async readInto(view: Uint8Array): Promise<number> {
     let filled = this.#content.takeInto(view)
     if (filled === 0 && !this.#over()) {
@@ -146,8 +145,8 @@ export class RunnerStream {
   }
 
   /**
-   * Hands on all content as it comes, where it lies, until the last or until it is cancelled. What is not done with is what waits: the runner's credit is
-   * given back with each piece. A taker that throws cancels it.
+   * Hands on all content as it arrives, without copying, until the end or a cancel. Credit is returned when the taker is done
+   * with a chunk. A taker that throws cancels the stream.
    */
   async lend(take: Taker): Promise<void> {
     let refused: { error: unknown } | undefined
@@ -179,16 +178,16 @@ export class RunnerStream {
     })
   }
 
-  /** Within the event that ended it, so that the next read is an ordinary one. */
+  /** Runs within the event that ended it, so that the next read is an ordinary one. */
   #stopLending(): void {
     if (this.#taker) this.#host.lend(false)
     this.#taker = undefined
   }
 
-  /** Whether nothing more comes in; throws when it failed. */
+  /** Whether all input has been received. Throws if the stream failed. */
   #over(): boolean {
     if (this.#failure !== undefined) throw this.#failure
-    // A relay's END: nothing more comes in, though the stream lives on for what we send.
+    // A relay's END: no more input, but the stream stays open for output.
     return this.#finished || this.#remoteEnded
   }
 
@@ -198,7 +197,7 @@ export class RunnerStream {
     })
   }
 
-  /** From now on content is taken and thrown away, so that nothing inside waits for us. */
+  /** Discards further content, so that nothing in the sandbox waits for us. */
   discard(): void {
     this.#discarding = true
     for (const item of this.#items) if (item.type !== 'event') this.#give(item.data.length)
@@ -210,14 +209,14 @@ export class RunnerStream {
     this.#notify()
   }
 
-  /** Resolves when the runner's credit and our own socket had room for all of it. */
+  /** Resolves when the runner's credit and our socket had room for all data. */
   write(data: Uint8Array): Promise<void> {
     const written = this.#writing.then(() => this.#send(data))
     this.#writing = written.catch(() => {})
     return written
   }
 
-  /** No more content from us, after what was written before. */
+  /** Ends our content, after all earlier writes. */
   end(): Promise<void> {
     const ended = this.#writing.then(() => {
       if (this.#ended || this.#finished) return
@@ -228,7 +227,7 @@ export class RunnerStream {
     return ended
   }
 
-  /** Asks the runner to end it; the answer is still awaited before the id is forgotten. */
+  /** Asks the runner to end the stream. The id stays in use until the response arrives. */
   cancel(): void {
     if (this.#finished) return
     this.discard()
@@ -241,7 +240,7 @@ export class RunnerStream {
         await new Promise<void>((resolve) => this.#creditWaiters.push(resolve))
       }
       if (this.#failure !== undefined) throw this.#failure
-      // The runner has answered: it wants no more.
+      // The runner has responded, so it needs no more content.
       if (this.#finished || this.#ended) return
       const size = Math.min(this.#credit, maxData, data.length - at)
       this.#credit -= size
@@ -259,8 +258,6 @@ export class RunnerStream {
     this.#host.sendWindow(this.id, granted)
     this.#consumed = 0
   }
-
-  // What the connection tells it.
 
   open(body: CborMap): void {
     if (this.#opened) throw new ProtocolError('out_of_order', 'a stream that opens twice')
@@ -287,7 +284,7 @@ export class RunnerStream {
     this.#notify()
   }
 
-  /** The caller may reuse this buffer, so copy what is not consumed at once. */
+  /** The caller may reuse this buffer, so copy the bytes that are not consumed at once. */
   #keep(data: Buffer): void {
     if (this.#taker) {
       const release = this.#host.keep()

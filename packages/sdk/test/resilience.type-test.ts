@@ -1,4 +1,4 @@
-/** What `keepAlive`, `withRetry` and `failover` promise by their types. Never run; `tsc` is its test. */
+/** Type tests of `keepAlive`, `withRetry` and `failover`. Never run: `tsc` is the test. */
 
 import {
   type AllCapabilities,
@@ -17,7 +17,7 @@ import { MemoryProvider } from '@sandkasten/sdk/memory'
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 declare function provider<C extends Capabilities>(): SandboxProvider<C>
 
-/** A group has what all of its members have. */
+/** A group has the abilities that all its members share. */
 export async function groups(): Promise<void> {
   const local = new LocalProvider()
   const memory = new MemoryProvider()
@@ -25,16 +25,16 @@ export async function groups(): Promise<void> {
   const sandbox = await group.create()
   await sandbox.snapshot()
   await group.listSnapshots()
-  // @ts-expect-error a local sandbox cannot be paused, and it may be one
+  // @ts-expect-error it may be a local sandbox, which cannot be paused
   await sandbox.pause()
   if (supports(sandbox, 'pause')) await sandbox.pause()
-  // @ts-expect-error the memory provider has a shell only where one is scripted
+  // @ts-expect-error the memory provider has a shell only if you script one
   await sandbox.openShell()
   await group.getOrCreate({
     name: 'x',
     onCreate: async (made) => {
       await made.snapshot()
-      // @ts-expect-error here neither
+      // @ts-expect-error not here either
       await made.pause()
     },
   })
@@ -45,30 +45,30 @@ export async function groups(): Promise<void> {
     provider<{ pause: 'native'; stop: 'native'; snapshot?: 'native' }>(),
   )
   await (await three.create()).stop()
-  // @ts-expect-error two of three are not all, and perhaps is not yes
+  // @ts-expect-error one of three lacks it, and another may lack it
   await (await three.create()).snapshot()
   const abilities: Same<keyof typeof three.capabilities, 'stop'> = true
-  // @ts-expect-error a group without snapshots has none to list
+  // @ts-expect-error a group without snapshots cannot list them
   await three.listSnapshots()
 
-  // A list whose length is not known has what its elements have; of what is not known everything is assumed.
+  // A list of unknown length has the abilities of its element type; unknown providers may have every ability.
   const list: SandboxProvider[] = []
   const unknown = failover(...list)
   const same: Same<typeof unknown.capabilities, AllCapabilities> = true
 
-  // A group is a provider, of code that takes any and of another group.
+  // A group is a provider: code that takes any provider accepts it, and so does another group.
   const anyone: SandboxProvider<typeof group.capabilities> = group
   failover(group, withRetry(memory), { onChoice: (account) => account.chosen?.toUpperCase() })
-  // @ts-expect-error credentials that are wrong here are not tried elsewhere
+  // @ts-expect-error wrong credentials do not cause a failover
   failover(memory, { also: ['unauthenticated'] })
   void [abilities, same, anyone]
 }
 
-/** The same thing comes back. */
+/** The type stays the same. */
 export function retries(local: LocalProvider, sandbox: SandboxHandle<{ stop: 'native' }>): void {
   const provider: LocalProvider = withRetry(local, { attempts: 2 })
   const handle: SandboxHandle<{ stop: 'native' }> = withRetry(sandbox)
-  // @ts-expect-error a number has no calls to repeat
+  // @ts-expect-error a number has no calls to retry
   withRetry(3)
   void [provider, handle]
 }
@@ -83,16 +83,16 @@ export async function hearts(
   await using heart = keepAlive(sandbox, { autoSnapshot: { beforeMs: 1000 } })
   const { reason, snapshotId } = await heart.ended
   keepAlive(bare, { leaseMs: 1000, onError: (error, { retryInMs }) => void [error, retryInMs] })
-  // @ts-expect-error it cannot be saved
+  // @ts-expect-error it has no snapshots
   keepAlive(bare, { autoSnapshot: true })
   keepAlive(idle, { autoSnapshot: true })
-  // @ts-expect-error it has no end that could be put off
+  // @ts-expect-error it has no lifetime to extend
   await idle.extendTimeout(1000)
-  // @ts-expect-error nothing stops it for being idle
+  // @ts-expect-error it does not stop when idle
   await bare.refreshActivity()
-  // @ts-expect-error it does not end by itself
+  // @ts-expect-error it has no lifetime
   keepAlive(fleeting)
-  // @ts-expect-error nothing is known of it
+  // @ts-expect-error its abilities are unknown
   keepAlive(unknown)
   if (supports(unknown, 'lifetime')) keepAlive(unknown)
   if (supports(unknown, 'activity')) keepAlive(unknown)

@@ -1,6 +1,6 @@
 /**
- * Code after the Sandbox SDK seed, as its users would write it: it has to compile against the contract. This file is
- * never run; `tsc` is its test. The parts that belong to the user (database, opencode client) are declared.
+ * Code as users of the Sandbox SDK seed would write it. It must compile against the contract. This file is never run: `tsc`
+ * is the test. The user's own parts (database, opencode client) are declared.
  */
 
 import type {
@@ -47,7 +47,7 @@ export async function sandboxCommand(channelId: string, projectDir: string): Pro
   return url
 }
 
-/** Both heartbeats: the seed's own, and one that asks what the sandbox can do. */
+/** Both heartbeats: the seed's own, and one that checks the sandbox's abilities. */
 export function heartbeats(provider: SandboxProvider, handle: SandboxHandle): NodeJS.Timeout[] {
   const byName = setInterval(
     async () => {
@@ -108,7 +108,7 @@ export async function shapes(handle: SandboxHandle, provider: SandboxProvider): 
   void [status, code, text, url, content, opts, again, sandboxId, createdAt, label, healthy, detected]
 }
 
-/** Abilities as types: with the provider known, an absent one does not compile. */
+/** Abilities as types: with a known provider, using an absent ability does not compile. */
 export async function abilities(): Promise<void> {
   const sandbox = await new LocalProvider().create()
   await sandbox.snapshot()
@@ -120,20 +120,20 @@ export async function abilities(): Promise<void> {
   if (supports(sandbox, 'pause')) await sandbox.pause()
 
   const bare: SandboxCore = sandbox
-  // @ts-expect-error nothing is known of this one's abilities
+  // @ts-expect-error the abilities of this sandbox are unknown
   await bare.snapshot()
   if (supports(bare, 'snapshot')) await bare.snapshot()
   if (supports(bare, 'watch')) await bare.files.watch('.')
 
-  // @ts-expect-error an agent's view cannot end the sandbox
+  // @ts-expect-error an agent's view cannot destroy the sandbox
   await sandbox.restricted().destroy()
-  // @ts-expect-error nor open it
+  // @ts-expect-error nor open a port
   await sandbox.restricted().getUrl(80)
-  // @ts-expect-error nor read this machine
+  // @ts-expect-error nor read files of this machine
   await sandbox.restricted().uploadFile('/etc/passwd', 'x')
   await sandbox.restricted().openShell()
 
-  // A group of providers offers what all of them have.
+  // A group of providers has the abilities that all of them share.
   type Shared = SharedCapabilities<
     { snapshot: 'native'; fork: 'native' },
     { snapshot: 'emulated'; pause: 'native' }

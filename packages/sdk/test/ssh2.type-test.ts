@@ -1,7 +1,7 @@
 import type * as real from 'ssh2'
 import type { Ssh2Channel, Ssh2Client, Ssh2Config, Ssh2Sftp } from '../src/providers/ssh/sdk.ts'
 
-/** What we take of ssh2 is what ssh2 has. */
+/** The ssh provider's types of ssh2 fit the real package. */
 export const client = (given: real.Client): Ssh2Client => given
 export const channel = (given: real.ClientChannel): Ssh2Channel => given
 export const sftp = (given: real.SFTPWrapper): Ssh2Sftp => given

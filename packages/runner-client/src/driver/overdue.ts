@@ -1,16 +1,16 @@
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * How long the runner may take to end a command whose time is over. Normally it takes milliseconds. Afterwards the caller stops waiting: either the runner
- * does not work any more, or the kernel cannot end the command.
+ * How long the runner may take to end a command after its timeout. Normally it takes milliseconds. Afterwards the caller
+ * stops waiting: either the runner does not respond, or the kernel cannot end the command.
  */
 export const overdueMs = 10_000
 
 const longestTimer = 2 ** 31 - 1
 
-/** Rejects with `late()` when `wait` takes longer than this. What is waited for goes on. */
+/** Rejects with `late()` if `wait` takes longer than this. The awaited work continues. */
 export async function within<T>(wait: Promise<T>, ms: number, late: () => Error): Promise<T> {
-  // The runner accepts longer times than a timer does.
+  // The runner accepts longer times than a JavaScript timer.
   if (ms > longestTimer) return wait
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(late()), ms)

@@ -5,20 +5,20 @@ import type { ProcessDriver, ProcessSpec } from '@sandkasten/sdk/provider'
 import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../index.ts'
 import { overdue, overdueMs, within } from './overdue.ts'
 
-/** What a process needs of its sandbox: a live connection, and whether memory ran out meanwhile. */
+/** The parts of its sandbox that a process needs: a live connection, and the number of out-of-memory kills. */
 export interface ProcessHost {
   client(): Promise<RunnerClient>
-  /** Whether a program without an id of the caller ends with the connection: it could not be found again. */
+  /** Whether a program without a caller's id ends with the connection, because it could not be found again. */
   readonly bound: boolean
-  /** Streams that own a process's stdin: the runner lets one writer in at a time, and all handles share it. */
+  /** Streams that own a process's stdin. The runner allows one writer at a time, so all handles share it. */
   readonly writers: Map<string, TaskOutput>
-  /** How often the kernel has killed for lack of memory in this sandbox; undefined where it does not tell. */
+  /** How often the kernel has killed a process of this sandbox for lack of memory; undefined if unknown. */
   oomKills(): Promise<number | undefined>
-  /** Why a call failed, where more is known than that a connection ended. */
+  /** Explains a failed call, if more is known than a lost connection. */
   explain?(error: unknown): Promise<unknown>
 }
 
-/** A call, or what its host says about why it failed. */
+/** Makes a call, and lets the host explain its failure. */
 export async function told<T>(host: ProcessHost, work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -27,7 +27,7 @@ export async function told<T>(host: ProcessHost, work: Promise<T>): Promise<T> {
   }
 }
 
-/** A process of the runner's. Everything is looked up there by id, so a new connection changes nothing. */
+/** A process of the runner. Its state is looked up there by id, so it survives a reconnect. */
 export class DrivenProcess implements ProcessDriver {
   readonly execId: string
   readonly pid?: number
@@ -35,7 +35,7 @@ export class DrivenProcess implements ProcessDriver {
   readonly #oomBefore: number | undefined
   readonly #timeoutMs: number | undefined
   readonly #started = performance.now()
-  /** The stream that the start itself opened, for the first reader. */
+  /** The stream of the start request, for the first reader. */
   #stream: TaskOutput | undefined
   #watching: TaskOutput | undefined
   #stdinClosed = false
@@ -87,7 +87,7 @@ export class DrivenProcess implements ProcessDriver {
   async status(call: CallOptions): Promise<ProcessStatus> {
     const tasks = await told(this.#host, (await this.#host.client()).list({ signal: call.signal }))
     const task = tasks.find(({ id }) => id === this.execId)
-    if (!task) throw new SandboxError('not_found', `There is no process ${this.execId} any more.`)
+    if (!task) throw new SandboxError('not_found', `The process ${this.execId} does not exist any more.`)
     if (task.running || !task.exit) return { running: true }
     return { running: false, exit: await this.#exitOf(task.exit) }
   }
@@ -96,7 +96,7 @@ export class DrivenProcess implements ProcessDriver {
     if (this.#stdinClosed) throw stdinClosed()
     const stream = await this.#stdin()
     await told(this.#host, stream.write(data))
-    // A write that the program's exit cut short looks successful; the exit itself is reported a moment later.
+    // If the program exits during a write, the write looks successful; the exit follows a moment later.
     await new Promise((resolve) => setImmediate(resolve))
     if (this.#ended) throw stdinClosed()
   }
@@ -108,7 +108,7 @@ export class DrivenProcess implements ProcessDriver {
     await stream?.endStdin()
   }
 
-  /** The runner ends the process when its time is over. A runner that does not must not keep the caller. */
+  /** The runner ends the process at its timeout. If it does not, the caller stops waiting. */
   #inTime<T>(wait: Promise<T>): Promise<T> {
     const timeoutMs = this.#timeoutMs
     if (timeoutMs === undefined) return wait
@@ -116,7 +116,7 @@ export class DrivenProcess implements ProcessDriver {
     return within(wait, left + overdueMs, () => overdue(timeoutMs))
   }
 
-  /** The stream that the start opened, for the first reader; otherwise a new one. */
+  /** The stream of the start request for the first reader; otherwise a new one. */
   async #open(after: number, signal: AbortSignal | undefined): Promise<TaskOutput | undefined> {
     if (after === 0 && this.#stream) {
       const stream = this.#stream
@@ -125,7 +125,7 @@ export class DrivenProcess implements ProcessDriver {
     }
     const client = await this.#host.client()
     if (after === 0) return client.attach(this.execId, { signal })
-    // The runner numbers output only; the exit has the next number. After the exit there is nothing more to read.
+    // The runner numbers only output; the exit gets the next number. Nothing follows the exit.
     const task = (await client.list({ signal })).find(({ id }) => id === this.execId)
     if (task && !task.running && after > task.last) return undefined
     return client.attach(this.execId, { after: Math.min(after, task?.last ?? after), signal })
@@ -171,14 +171,14 @@ export class DrivenProcess implements ProcessDriver {
     }
   }
 
-  /** A fact of the kernel's: it killed for memory in this sandbox since this process was started. */
+  /** Whether the kernel has killed for lack of memory in this sandbox since this process started. */
   async #ranOutOfMemory(): Promise<boolean> {
     const now = await this.#host.oomKills().catch(() => undefined)
     return now !== undefined && this.#oomBefore !== undefined && now > this.#oomBefore
   }
 }
 
-/** Starts a program. With `reading`, its output stream is that of the first reader; a second request is saved. */
+/** Starts a program. With `reading`, the start request also serves the first reader, which saves a request. */
 export async function startProcess(
   host: ProcessHost,
   client: RunnerClient,
@@ -202,10 +202,10 @@ export async function startProcess(
     argv: [spec.cmd, ...spec.args],
     cwd,
     env,
-    // A timeout is a wall, not a request: KILL follows TERM at once.
+    // No grace period at the timeout: KILL follows TERM at once.
     ...(timeoutMs === undefined ? {} : { timeoutMs, graceMs: 0, answerTimeoutMs: answerIn(timeoutMs) }),
     ringBytes: spec.outputBufferBytes,
-    // A program without an id of the caller ends with the connection: it could not be found again.
+    // Without a caller's id, the program ends with the connection, because it could not be found again.
     bound: host.bound && spec.reading && spec.execId === undefined,
     signal: call.signal,
   }
@@ -219,14 +219,14 @@ export async function startProcess(
     const { pid } = await started(spec.cmd, cwd, client.startDetached(options))
     return new DrivenProcess(host, { ...found, pid })
   }
-  // Stdin needs a stream of its own; output on it is thrown away, so that it never holds the program back.
+  // Stdin needs its own stream. Output on it is discarded, so that it never blocks the program.
   const stream = await started(spec.cmd, cwd, client.start({ ...options, stdin: true, lossy: true }))
   const process = withStdin(host, stream, found)
   if (spec.stdin !== 'pipe' && !stream.existed) void feed(process, spec.stdin)
   return process
 }
 
-/** The stdin stream of a process that this call started. For an existing process, stdin is taken over later. */
+/** The stdin stream of a process that this call started. The stdin of an existing process is taken over later. */
 export function withStdin(
   host: ProcessHost,
   stream: RunnerProcess,
@@ -244,14 +244,18 @@ export function withStdin(
   return new DrivenProcess(host, found)
 }
 
-/** The runner says what failed; we know its name. */
+/** Adds the program's or the folder's name to the runner's error. */
 async function started<T>(cmd: string, cwd: string, start: Promise<T>): Promise<T> {
   try {
     return await start
   } catch (error) {
     const options = { cause: error, details: { cmd, cwd } }
     if (SandboxError.is(error, 'command_not_found'))
-      throw new SandboxError('command_not_found', `There is no program “${cmd}” in the sandbox.`, options)
+      throw new SandboxError(
+        'command_not_found',
+        `The program “${cmd}” does not exist in the sandbox.`,
+        options,
+      )
     if (SandboxError.is(error, 'cwd_not_found'))
       throw new SandboxError('cwd_not_found', `The working directory ${cwd} does not exist.`, options)
     if (SandboxError.is(error, 'permission_denied'))
@@ -269,15 +273,15 @@ async function started<T>(cmd: string, cwd: string, start: Promise<T>): Promise<
 
 const maxRingBytes = 16 * 1024 * 1024
 
-/** The start is answered when the program runs; code in the sandbox can delay that until its time is over. */
+/** The runner responds when the program runs. Code in the sandbox can delay that until the timeout. */
 const answerIn = (timeoutMs: number) => Math.min(60_000, timeoutMs + overdueMs)
 
-/** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+/** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
 async function feed(process: DrivenProcess, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   try {
     for await (const chunk of chunks) await process.write(chunk)
   } catch (error) {
-    // The source broke off: the program must not take what it has for all there is.
+    // The source failed: kill the program, so that it does not treat partial input as complete.
     if (!SandboxError.is(error, 'stdin_closed')) await process.kill('SIGKILL', {}).catch(() => {})
   }
   await process.closeStdin().catch(() => {})

@@ -6,13 +6,12 @@ import { DrivenProcess, type ProcessHost, startProcess, told, withStdin } from '
 import { DrivenShell } from './shell.ts'
 import { DrivenTerminal } from './terminal.ts'
 
-/** Where something starts, and with what: complete. */
+/** The complete working directory and environment of a program. */
 export interface Place {
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Everything that runs in a sandbox with a runner. */
 export class RunnerPrograms {
   readonly #host: ProcessHost
 
@@ -20,7 +19,7 @@ export class RunnerPrograms {
     this.#host = host
   }
 
-  /** On a connection that the caller has just asked for. */
+  /** Uses a connection that the caller has just opened. */
   spawn(
     client: RunnerClient,
     spec: ProcessSpec,
@@ -37,7 +36,7 @@ export class RunnerPrograms {
         execId,
         pid: task.pid,
       })
-    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
+    throw new SandboxError('not_found', `The process ${execId} does not exist in this sandbox.`, {
       hint: {
         sdk: 'See listProcesses().',
         http: 'See GET /v1/sessions/{id}/execs.',

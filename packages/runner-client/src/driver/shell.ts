@@ -5,7 +5,7 @@ import type { CommandOptions, RunnerClient, RunnerShell, TaskOutput } from '../i
 import { overdue, overdueMs, within } from './overdue.ts'
 import { type ProcessHost, told } from './process.ts'
 
-/** A shell of the runner's: it is found again by its name, also from another process. */
+/** A shell of the runner. Other processes find it by name. */
 export class DrivenShell implements SandboxShell {
   readonly name: string
   readonly #host: ProcessHost
@@ -37,7 +37,7 @@ export class DrivenShell implements SandboxShell {
     const timeoutMs = options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs')
     const client = await this.#host.client()
     const id = options.execId ?? `exec-${randomId()}`
-    // A command without an id of the caller ends with the connection: it could not be found again.
+    // Without a caller's id, the command ends with the connection, because it could not be found again.
     const bound = this.#host.bound && options.execId === undefined
     try {
       const request = { id, bound, timeoutMs, signal: options.signal }
@@ -136,8 +136,9 @@ export class DrivenShell implements SandboxShell {
 }
 
 /**
- * Waits for an event of a command. Its time begins with its turn, which only the runner knows; so after so much silence it is asked. The wait ends when the
- * runner does not answer, or when the command has been the shell's current one for longer than it may.
+ * Waits for an event of a command. The command's timeout starts when the shell reaches it, which only the runner knows. So
+ * after a long silence the runner is asked. The wait ends if the runner does not respond, or if the command has been running
+ * for longer than its timeout.
  */
 async function inTime<T>(
   client: RunnerClient,
@@ -170,13 +171,13 @@ function tell(listener: ShellExecOptions['onOutput'], text: string): unknown {
 const reasons: Readonly<Record<string, string>> = {
   timeout: 'it took too long',
   exited: 'it ended the shell',
-  replaced: 'it replaced the shell, or locked what the shell needs',
+  replaced: 'it replaced the shell, or locked a file that the shell needs',
 }
 
-/** The runner's words are the sandbox's: only those that we know are shown. */
+/** The reason comes from inside the sandbox: only known values are shown. */
 function withoutProfile(why: string): string {
-  const reason = reasons[why] ?? 'the shell did not work with it'
-  return `The profile of the sandbox’s user was left out: ${reason}. Check ~/.bash_profile, ~/.profile and ~/.bashrc.`
+  const reason = reasons[why] ?? 'the shell failed with it'
+  return `The profile of the sandbox’s user was not loaded: ${reason}. Check ~/.bash_profile, ~/.profile and ~/.bashrc.`
 }
 
 function closed(name: string): SandboxError {

@@ -10,7 +10,6 @@ import { checkCount, encode } from '@sandkasten/sdk/provider'
 import type { RunnerClient } from '../index.ts'
 import type { DrivenProcess } from './process.ts'
 
-/** A process on a pseudo-terminal of the runner's. */
 export class DrivenTerminal implements SandboxTerminal {
   readonly terminalId: string
   readonly #process: DrivenProcess

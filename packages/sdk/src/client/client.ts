@@ -52,7 +52,7 @@ export class SandboxClient {
   session(id: string, options: { bound?: number } = {}): Session {
     if (/^[a-z2-7]{16}$/.test(id)) return new Session(this.#http, id, options)
     throw new SandboxError('not_found', `There is no session ${JSON.stringify(id)}.`, {
-      hint: 'List what exists with listSessions().',
+      hint: 'List sessions with listSessions().',
     })
   }
 

@@ -176,7 +176,7 @@ function bytesOf({ data }: ServerEvent): Uint8Array {
 function lost(execId: string): SandboxError {
   return new SandboxError(
     'interrupted',
-    `How the command ${execId} ended is not known: its sandbox, or its shell, ended before it.`,
-    { hint: 'Check what the command has done, and run it again if needed.' },
+    `The result of the command ${execId} is unknown: its sandbox or its shell ended first.`,
+    { hint: 'Check the effects of the command, and run it again if needed.' },
   )
 }

@@ -5,7 +5,7 @@ import { DaemonProvider } from '../providers/daemon/index.ts'
 import { SandboxClient } from './client.ts'
 import { daemonConnection } from './connection.ts'
 
-/** Answers every request as a daemon without sessions does, and keeps what it was asked. */
+/** Responds like a daemon without sessions, and records the requests. */
 const asked: IncomingMessage[] = []
 const server = createServer((request, response) => {
   asked.push(request)
@@ -30,14 +30,14 @@ const list = {
 }
 
 describe.each(Object.entries(list))('%s', (_, ask) => {
-  it('without options uses the environment', async () => {
+  it('uses the environment without options', async () => {
     vi.stubEnv('SANDKASTEN_URL', `${url}/`)
     vi.stubEnv('SANDKASTEN_API_KEY', 'sk-of-the-environment')
     await ask()
     expect(asked[0]!.headers.authorization).toBe('Bearer sk-of-the-environment')
   })
 
-  it('an option counts before the environment', async () => {
+  it('prefers options to the environment', async () => {
     vi.stubEnv('SANDKASTEN_URL', 'http://127.0.0.1:9')
     vi.stubEnv('SANDKASTEN_API_KEY', 'sk-of-the-environment')
     await ask({ url, apiKey: 'sk-of-the-option' })
@@ -47,7 +47,7 @@ describe.each(Object.entries(list))('%s', (_, ask) => {
     )
   })
 
-  it('says what is missing', async () => {
+  it('names missing options', async () => {
     vi.stubEnv('SANDKASTEN_URL', '')
     vi.stubEnv('SANDKASTEN_API_KEY', '')
     const missing = async (options?: object) => ask(options).catch((error: unknown) => error)
@@ -69,7 +69,7 @@ describe.each(Object.entries(list))('%s', (_, ask) => {
   })
 })
 
-describe('where there is no environment', () => {
+describe('without an environment', () => {
   const refuses = {
     get env(): never {
       throw new Error('NotCapable: requires env access')

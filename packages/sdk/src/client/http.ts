@@ -172,7 +172,7 @@ async function* translated(body: AsyncIterable<Uint8Array>, signal: AbortSignal 
 /** Encodes one segment of a URL path. Refuses `.` and `..`, which URL parsers resolve even when encoded. */
 export function segment(text: string, what: string): string {
   if (text !== '' && text !== '.' && text !== '..') return encodeURIComponent(text)
-  throw new SandboxError('not_found', `There is no ${what} “${text}”.`)
+  throw new SandboxError('not_found', `The ${what} “${text}” does not exist.`)
 }
 
 /** Translates an error of fetch or of reading a response body. */

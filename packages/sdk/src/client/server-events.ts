@@ -5,7 +5,7 @@ import { errorOf, type Problem } from './problem.ts'
 export interface ServerEvent {
   readonly event: string
   readonly id?: number
-  // biome-ignore lint/suspicious/noExplicitAny: each stream has its own shape, which its reader names.
+  // biome-ignore lint/suspicious/noExplicitAny: each stream has its own event type, which its reader names.
   readonly data: any
 }
 

@@ -173,7 +173,7 @@ export interface SnapshotInfo {
 export interface PortInfo {
   sessionId: string
   port: number
-  /** Who has access; null: the port is closed. */
+  /** The audience of the port; null: the port is closed. */
   visibility: 'private' | 'token' | 'public' | null
   /** Whether a program listens on the port; null: unknown. */
   listening: boolean | null

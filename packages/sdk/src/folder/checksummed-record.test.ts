@@ -10,7 +10,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-halves-'))
 const file = path.join(folder, 'text')
 afterAll(() => rmSync(folder, { recursive: true }))
 
-describe('a text in two halves', () => {
+describe('a checksummed record', () => {
   beforeEach(() => writeFileSync(file, checksummed('{"a":0}')!))
 
   it('changes in place and reads the last text', () => {
@@ -22,7 +22,7 @@ describe('a text in two halves', () => {
     expect(statSync(file)).toMatchObject({ ino, size: 8192 })
   })
 
-  it.each([0, 1, 2, 3])('is what it was before when a write is cut off, after %i others', (writes) => {
+  it.each([0, 1, 2, 3])('keeps the previous text after an interrupted write, after %i others', (writes) => {
     for (let count = 1; count <= writes; count += 1) writeChecksummed(file, `{"a":${count}}`)
     const before = readFileSync(file)
     writeChecksummed(file, '{"a":"new, and longer than the one before"}')
@@ -36,7 +36,7 @@ describe('a text in two halves', () => {
     }
   })
 
-  it('a truncated or foreign file is read as it is and not written to', () => {
+  it('reads a truncated or foreign file unchanged, and does not write to it', () => {
     truncateSync(file, 5)
     for (const text of [readFileSync(file, 'utf8'), '', '{"a":1}', `${'0'.repeat(8)} 1 {"a":1}`]) {
       writeFileSync(file, text)
@@ -46,7 +46,7 @@ describe('a text in two halves', () => {
     }
   })
 
-  it('a text that is too long for a slot is not written', () => {
+  it('does not write a text that is too long for a slot', () => {
     const longest = `"${'x'.repeat(4096 - 10 - 2 - 2)}"`
     expect(writeChecksummed(file, `${longest.slice(0, -1)}x"`)).toBe(false)
     expect(readChecksummed(file)).toBe('{"a":0}')
@@ -54,7 +54,7 @@ describe('a text in two halves', () => {
     expect(readChecksummed(file)).toBe(longest)
   })
 
-  it('a concurrent reader sees complete texts, and never an older one after a newer one', async () => {
+  it('shows complete texts to a concurrent reader, never an older one after a newer one', async () => {
     const script = `
       const { parentPort, workerData } = require('node:worker_threads')
       import(workerData.halves).then(({ writeChecksummed }) => {
@@ -83,8 +83,8 @@ describe('a text in two halves', () => {
   })
 })
 
-describe('a record', () => {
-  it('a record is read back whatever its length and format', async () => {
+describe('a sandbox record', () => {
+  it('is read back in every length and format', async () => {
     const record = await newRecord('a'.repeat(16), { labels: {}, envVars: {}, deferReady: false }, undefined)
     const long = { ...record, envVars: { LONG: 'ö'.repeat(5000) } }
     await writeRecord(folder, record)

@@ -31,7 +31,7 @@ export function writeChecksummed(file: string, text: string): boolean {
     const slot = last && checksummed(text, last.number + 1)
     if (!slot) return false
     const written = writeSync(descriptor, slot, 0, SLOT, last.at === 0 ? SLOT : 0)
-    if (written !== SLOT) throw Object.assign(new Error('no room for the record'), { code: 'ENOSPC' })
+    if (written !== SLOT) throw Object.assign(new Error('no space for the record'), { code: 'ENOSPC' })
     return true
   } finally {
     closeSync(descriptor)

@@ -10,8 +10,8 @@ export interface Draft {
 }
 
 /**
- * Folders of sandboxes that are being made. A folder in its final place always has its record: it is made under a name
- * that contains its id and its maker, and renamed when it is complete. If its maker dies, `sweep` removes it.
+ * Folders of sandboxes during their creation. A draft's name contains its id and its creator. The folder is renamed into place
+ * when it is complete, so a folder in its final place always has its record. If the creator dies, `sweep` removes the draft.
  */
 export class Drafts {
   readonly #parent: () => string
@@ -28,7 +28,7 @@ export class Drafts {
     return { sandboxId, folder }
   }
 
-  /** Writes the record and moves the folder into its place. */
+  /** Writes the record, and moves the folder into place. */
   async appear(draft: Draft, folder: string, record: SandboxRecord): Promise<void> {
     try {
       createRecord(draft.folder, record)

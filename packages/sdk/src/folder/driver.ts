@@ -52,16 +52,16 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     this.#names = new Names(root)
   }
 
-  /** Checks the options of a create and returns what the record must keep of them. */
+  /** Checks the options of a create, and returns the part that the record keeps. */
   protected async plan(_spec: CreateSpec): Promise<SandboxRecord['extra']> {
     return undefined
   }
 
-  /** Makes what is in a new sandbox's folder besides the record. Nothing runs yet. */
+  /** Creates the content of a new sandbox's folder besides the record. Nothing runs yet. */
   protected async fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void> {}
-  /** Starts a stopped sandbox. Leaves nothing running when it rejects. */
+  /** Starts a stopped sandbox. Leaves nothing running if it rejects. */
   protected abstract boot(folder: string, record: SandboxRecord): Promise<void>
-  /** Stops everything that runs in the sandbox, and resolves when it has ended. Does nothing when nothing runs. */
+  /** Stops all programs of the sandbox, and resolves when they have ended. No effect if nothing runs. */
   protected abstract halt(folder: string, record: SandboxRecord): Promise<void>
   /**
    * Completes or undoes an operation that a dead process had noted in the record. Runs under the sandbox's lock before
@@ -70,11 +70,11 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   protected async mend(_folder: string, record: SandboxRecord): Promise<SandboxRecord> {
     return record
   }
-  /** Releases what is kept outside the folder, before the folder is removed. */
+  /** Releases resources outside the folder, before the folder is removed. */
   protected async release(_folder: string, _record: SandboxRecord): Promise<void> {}
   /** Stops and releases a sandbox whose record cannot be read. */
   protected async abandon(_folder: string, _sandboxId: string): Promise<void> {}
-  /** Whether a sandbox that the record calls running really runs. */
+  /** Whether a sandbox with the status running really runs. */
   protected abstract lives(folder: string, record: SandboxRecord): Promise<boolean>
   protected abstract handle(folder: string, record: SandboxRecord): SandboxDriver
 
@@ -98,12 +98,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     extra: SandboxRecord['extra'],
     { signal }: CallOptions,
   ): Promise<SandboxDriver> {
-    const draft = await guarded('The sandbox’s folder could not be made', () => this.#drafts.make())
+    const draft = await guarded('The sandbox’s folder could not be created', () => this.#drafts.make())
     const record = await newRecord(draft.sandboxId, spec, extra)
     const { sandboxId, name } = record
     const folder = this.folderOf(sandboxId)
     try {
-      await guarded('The sandbox’s folder could not be made', () =>
+      await guarded('The sandbox’s folder could not be created', () =>
         this.#drafts.appear(draft, folder, record),
       )
       if (name !== undefined && !(await this.#names.claim(name, sandboxId, (id) => this.#exists(id))))
@@ -111,7 +111,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       await this.fill(folder, record, spec)
       throwIfAborted(signal, 'Creating the sandbox')
       await this.boot(folder, record)
-      // Needs no lock: only its creator, or a destroy, touches a sandbox that is being created.
+      // Needs no lock: only the creator or a destroy changes a sandbox during its creation.
       if (!spec.deferReady) await writeRecord(folder, { ...record, status: 'running' })
       this.#arm(sandboxId, record.expiresAt)
       return this.handle(folder, record)
@@ -229,7 +229,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     clearTimeout(this.#timers.get(sandboxId))
     this.#timers.delete(sandboxId)
     // Mark the record first, so that no handle starts anything meanwhile, and an interrupted removal is continued.
-    // On a full disk the mark cannot be written; the removal must work all the same.
+    // On a full disk the mark cannot be written, but the removal must still work.
     await this.change(sandboxId, (record) => ({ ...record, status: 'stopped', leaving: true })).catch(
       (error) => {
         if (!SandboxError.is(error, 'disk_full')) ignoreNotFound(error)
@@ -238,7 +238,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     await this.halt(this.folderOf(sandboxId), record)
     await this.release(this.folderOf(sandboxId), record)
     const mine = await this.#clearAway(sandboxId)
-    // On a full disk the name file stays until the next sweep. The name is free: it belongs to no sandbox.
+    // On a full disk the name file stays until the next sweep. The name is free, because its sandbox is gone.
     if (record.name !== undefined)
       await this.#names.release(record.name, sandboxId).catch((error) => {
         if (!SandboxError.is(error, 'disk_full')) throw error
@@ -249,7 +249,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   #clearAway(sandboxId: string): Promise<boolean> {
     const trash = path.join(this.#root, 'sandboxes', `.${sandboxId}.${randomId(8)}`)
     return guarded(`The sandbox ${sandboxId} could not be removed`, async () => {
-      // Of several concurrent destroys, one succeeds in renaming.
+      // Of several concurrent destroys, only one rename succeeds.
       const mine = await rename(this.folderOf(sandboxId), trash).then(
         () => true,
         (error) => ignoreNotFound(error) ?? false,
@@ -265,8 +265,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
       () => false,
     )
   }
-
-  // For handles
 
   /** The current record. Stops the sandbox first if its lifetime is over or it has died. */
   async current(sandboxId: string): Promise<SandboxRecord> {
@@ -284,7 +282,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     )
   }
 
-  /** The record, if a handle of this incarnation may act on the sandbox now. */
+  /** Returns the record, or throws if a handle of this incarnation may not use the sandbox. */
   async check(sandboxId: string, incarnation: string): Promise<SandboxRecord> {
     const record = await this.current(sandboxId)
     if (record.incarnation === incarnation && record.status !== 'stopped') return record
@@ -361,7 +359,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   /** Creates the root on first use, and resolves its real path: confinement compares paths. */
   protected prepare(): Promise<void> {
-    this.#prepared ??= guarded(`The provider’s folder ${this.#givenRoot} could not be made`, async () => {
+    this.#prepared ??= guarded(`The provider’s folder ${this.#givenRoot} could not be created`, async () => {
       await mkdir(path.join(this.#givenRoot, 'sandboxes'), { recursive: true, mode: 0o700 })
       this.#root = await realpath(this.#givenRoot)
       this.#names = new Names(this.#root)
@@ -373,14 +371,14 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   }
 
   protected notFound(sandboxId: string): SandboxError {
-    return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
+    return new SandboxError('not_found', `The sandbox ${sandboxId} does not exist.`, {
       provider: this.name,
       sandboxId,
     })
   }
 
   protected interrupted(sandboxId: string): SandboxError {
-    const message = `The sandbox ${sandboxId} was restarted since this handle was made.`
+    const message = `The sandbox ${sandboxId} was restarted since this handle was created.`
     return new SandboxError('interrupted', message, { provider: this.name, sandboxId })
   }
 
@@ -388,7 +386,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     const folder = this.folderOf(sandboxId)
     const record = idPattern.test(sandboxId)
       ? await readRecord(folder).catch((error) => {
-          // A damaged sandbox exists, too.
+          // A damaged sandbox also exists.
           if (isDamaged(error)) return { leaving: undefined }
           throw error
         })
@@ -447,7 +445,6 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
 const idPattern = /^[a-z2-7]{16}$/
 
-/** The create failed, and so did its cleanup. */
 function bothOf(error: unknown, also: unknown, left: string): SandboxError {
   const [first, second] = [translate(error, 'Creating the sandbox'), translate(also, 'and cleaning up')]
   return new SandboxError(first.code, `${first.message} ${left}: ${second.message}`, {
@@ -458,7 +455,7 @@ function bothOf(error: unknown, also: unknown, left: string): SandboxError {
 }
 
 function nameTaken(name: string): SandboxError {
-  return new SandboxError('conflict', `There is a sandbox with the name “${name}” already.`, {
+  return new SandboxError('conflict', `A sandbox with the name “${name}” exists already.`, {
     details: { name },
   })
 }

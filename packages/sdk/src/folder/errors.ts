@@ -1,6 +1,6 @@
 import { type Hints, SandboxError, type SandboxErrorCode } from '../errors.ts'
 
-/** What the operating system's error numbers mean in the contract. */
+/** Maps the operating system's error codes to ours. */
 const codes: Readonly<Record<string, SandboxErrorCode>> = {
   ENOENT: 'file_not_found',
   EEXIST: 'file_exists',
@@ -39,10 +39,10 @@ const hints: Readonly<Record<string, string | Hints>> = {
     sdk: 'This account’s disk quota is used up; free space, or choose another `root`.',
     ...elsewhere('The disk quota of the account is used up: free space.'),
   },
-  EUCLEAN: 'The file system is damaged: repair it with fsck, or put it back from a backup.',
+  EUCLEAN: 'The file system is damaged: repair it with fsck, or restore it from a backup.',
   EMFILE: 'This process has too many open files; raise `ulimit -n`, or run fewer commands at once.',
-  EAGAIN: 'The system has no room for another process; raise `ulimit -u`, or run fewer commands at once.',
-  ELOOP: 'The path leads through symbolic links that point at each other.',
+  EAGAIN: 'The system cannot start another process; raise `ulimit -u`, or run fewer commands at once.',
+  ELOOP: 'The symbolic links in the path form a cycle.',
   ENAMETOOLONG: 'File names may have at most 255 bytes.',
   E2BIG: 'The arguments and environment are too long for one command; pass the data through stdin or a file.',
 }
@@ -52,7 +52,7 @@ export function errnoOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-/** A failed system call as a SandboxError; a SandboxError stays as it is. `what` names the thing in the user's words. */
+/** Translates a failed system call; a SandboxError stays unchanged. `what` is the subject of the message. */
 export function translate(error: unknown, what: string): SandboxError {
   if (SandboxError.is(error)) return error
   const errno = errnoOf(error)
@@ -65,7 +65,6 @@ export function translate(error: unknown, what: string): SandboxError {
   })
 }
 
-/** Runs a file operation and translates its failure. */
 export async function guarded<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -1,4 +1,4 @@
-/** For providers that keep sandboxes as folders of this machine: their bookkeeping, shared between processes. */
+/** Bookkeeping for providers whose sandboxes are folders on this machine, shared between processes. */
 export { FolderDriver } from './driver.ts'
 export { errnoOf, guarded, translate } from './errors.ts'
 export { sweepLocks, withLock } from './lock.ts'

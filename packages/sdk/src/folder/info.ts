@@ -1,7 +1,6 @@
 import type { SandboxInfo, SandboxStatus } from '../spec/index.ts'
 import { isAlive, type SandboxRecord } from './record.ts'
 
-/** A record as `SandboxInfo`. */
 export async function infoOf(provider: string, record: SandboxRecord): Promise<SandboxInfo> {
   const { sandboxId, name, label, labels, createdAt, expiresAt } = record
   const abandoned = record.status === 'creating' && !(await isAlive(record.creator))
@@ -21,7 +20,6 @@ export async function infoOf(provider: string, record: SandboxRecord): Promise<S
   }
 }
 
-/** The info of a sandbox whose record cannot be read. */
 export function damagedInfo(provider: string, sandboxId: string): SandboxInfo {
   return {
     id: `${provider}:${sandboxId}`,

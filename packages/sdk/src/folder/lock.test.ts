@@ -10,7 +10,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-lock-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const links = () => readdirSync(folder).filter((name) => name.startsWith('lock.'))
 
-/** Another process that takes a lock with a link of its own, and says so. */
+/** Another process that takes a lock with its own link, and prints when it holds it. */
 async function other(file: string, then: string) {
   const script = `
     import { withLock } from ${JSON.stringify(new URL('./lock.ts', import.meta.url).href)}
@@ -26,7 +26,7 @@ async function other(file: string, then: string) {
   return child
 }
 
-describe.runIf(process.platform !== 'win32')('locks that are second names of one link', () => {
+describe.runIf(process.platform !== 'win32')('locks that are hard links to one symlink', () => {
   it('need no inode of their own, and name their owner', async () => {
     const [one, two] = ['one', 'two'].map((name) => path.join(folder, name)) as [string, string]
     await withLock(

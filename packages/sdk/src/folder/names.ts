@@ -28,7 +28,7 @@ export class Names {
     return withLock(path.join(this.#folder, 'lock'), async () => {
       const holder = await this.find(name)
       if (holder !== undefined && (await exists(holder))) return false
-      await replaceFile(this.#file(name), sandboxId, 'The sandbox’s name could not be written down')
+      await replaceFile(this.#file(name), sandboxId, 'The sandbox’s name could not be written')
       return true
     })
   }

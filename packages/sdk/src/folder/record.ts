@@ -23,14 +23,13 @@ export interface SandboxRecord {
   readonly createdAt: number
   readonly lifetimeMs?: number
   readonly status: 'creating' | 'running' | 'paused' | 'stopped'
-  /** New at every start; a handle that remembers another one is out of date. */
+  /** New at every start. A handle with another value is stale. */
   readonly incarnation: string
   readonly expiresAt?: number
   /** The removal has begun: the sandbox counts as gone, and `sweep()` finishes an interrupted removal. */
   readonly leaving?: true
   /** The last incarnation ended unexpectedly. */
   readonly crashed?: true
-  /** Data of the provider. */
   readonly extra?: Readonly<Record<string, unknown>>
   /** The creating process, to tell a dead creator from a slow one. */
   readonly creator?: ProcessIdentity
@@ -78,7 +77,7 @@ export async function readRecord(folder: string): Promise<SandboxRecord | undefi
   if (record.version === 1) return record
   throw new SandboxError(
     'unsupported',
-    `The sandbox in ${folder} was made by a newer version (record ${String(record.version)}).`,
+    `The sandbox in ${folder} was created by a newer version (record ${String(record.version)}).`,
     {
       hint: 'Update @sandkasten/sdk.',
     },

@@ -20,7 +20,7 @@ function listeners(): number {
 }
 
 it.skipIf(process.platform !== 'linux')(
-  'keeps at most 64 listeners, and closes none that has a connection',
+  'keeps at most 64 listeners, and never closes a listener with a connection',
   async () => {
     const inside = createServer((socket) => socket.pipe(socket))
     await once(inside.listen(0, '127.0.0.1'), 'listening')
@@ -34,7 +34,7 @@ it.skipIf(process.platform !== 'linux')(
       expect(String((await once(client, 'data'))[0])).toBe('hello')
       for (let port = 2; port <= 500; port += 1) await forwards.localPort(port)
       expect(listeners() - before).toBeLessThanOrEqual(64)
-      // The used one goes on, the newest is kept, the oldest unused one is a new one.
+      // The listener in use stays, the newest is kept, and the oldest unused one is replaced.
       expect(await forwards.localPort(1)).toBe(first)
       client.write('again')
       expect(String((await once(client, 'data'))[0])).toBe('again')

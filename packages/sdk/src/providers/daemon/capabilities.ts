@@ -1,4 +1,3 @@
-/** What the sandboxes of a daemon can do over its API. */
 export interface DaemonCapabilities {
   readonly stdin: 'native'
   readonly ports: 'native'

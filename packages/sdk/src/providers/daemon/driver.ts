@@ -81,7 +81,7 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     const status = sessionStatuses(filter.status)
     if (status.length === 0) return []
     const { name, limit, cursor } = filter
-    // A key with `=` in it cannot be asked for; it is looked for here.
+    // The query cannot express a key with `=`, so it is filtered here.
     const labels = Object.entries(filter.labels ?? {}).filter(([key]) => !key.includes('='))
     const sessions = await this.#client.listSessions({
       status,
@@ -137,7 +137,7 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
       const since = info.labels[setupLabel]
       if (info.status !== 'creating' && (since === undefined || !isLive(info))) return info
       if (since !== undefined && Date.now() - Date.parse(since) > setupMs)
-        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
+        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up completely.`, {
           provider: this.name,
           sandboxId,
           hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
@@ -164,7 +164,7 @@ function createOptions(spec: CreateSpec) {
     ...(resources
       ? { limits: defined({ cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb }) }
       : {}),
-    // When its time is up, the sandbox is stopped and keeps its disk. With a lifetime, only the lifetime ends it.
+    // At the end of its lease, the sandbox stops and keeps its disk. With a lifetime, only the lifetime ends it.
     onIdle: 'stop' as const,
     onLifetime: 'stop' as const,
     ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds, ttlSeconds: lifetimeSeconds }),

@@ -4,7 +4,6 @@ import { SandboxError } from '../../errors.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import { translating } from './translation.ts'
 
-/** The session's files, in the driver's words. */
 export class DaemonFiles implements FilesDriver {
   readonly #id: string
   readonly #files: SessionFiles

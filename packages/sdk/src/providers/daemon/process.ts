@@ -10,7 +10,7 @@ import type {
 } from '../../spec/index.ts'
 import { translated, translating } from './translation.ts'
 
-/** A command of the session that carries an id: everything about it is asked of the daemon. */
+/** A command of the session with an id. All its state is in the daemon. */
 export class DaemonProcess implements ProcessDriver {
   readonly execId: string
   readonly #session: Session
@@ -49,15 +49,15 @@ export class DaemonProcess implements ProcessDriver {
     if (this.#stdinClosed) return
     this.#stdinClosed = true
     await this.#command.closeStdin(call).catch((error: unknown) => {
-      // Of a program that has ended it is closed.
+      // The stdin of an ended program is already closed.
       if (!SandboxError.is(error, 'stdin_closed')) throw error
     })
   }
 
-  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  /** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
   async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     try {
-      // One behind, so that the last one takes the end-of-file with it.
+      // One chunk behind, so that the last one carries the end-of-file.
       let waiting: Uint8Array | undefined
       for await (const chunk of chunks) {
         if (waiting) await this.#command.write(waiting)
@@ -65,13 +65,13 @@ export class DaemonProcess implements ProcessDriver {
       }
       await this.#command.write(waiting ?? new Uint8Array(0), { eof: true })
     } catch (error) {
-      // The source broke off: the program must not take what it has for all there is.
+      // The source failed: kill the program, so that it does not treat partial input as complete.
       if (!SandboxError.is(error, 'stdin_closed')) await this.#command.signal('SIGKILL').catch(() => {})
     }
   }
 }
 
-/** Always detached on the daemon, so that the daemon's limit on the time of a request does not limit the program. */
+/** Always detached on the daemon, so that the daemon's request timeout does not limit the program. */
 export async function startProcess(
   session: Session,
   spec: ProcessSpec,
@@ -87,7 +87,7 @@ export async function startProcess(
       execId,
       ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
-      // The events carry all of it; the result need not carry it once more.
+      // The events carry all output, so the result omits it.
       maxOutputBytes: 1,
       // A program with a waiting caller keeps the session in use; a detached one does not extend its lease.
       extra: { hold: !spec.detached },
@@ -97,17 +97,16 @@ export async function startProcess(
     if (spec.stdin !== 'empty' && spec.stdin !== 'pipe') void process.feed(spec.stdin)
     return process
   } catch (error) {
-    // The id was used for another command: that one is meant.
+    // The id belongs to another command: return that one.
     if (execId === undefined || !SandboxError.is(error, 'conflict')) throw error
     return new DaemonProcess(session, session.command(execId))
   }
 }
 
-/** At least what a program says until the daemon, which may be busy, is there to read it. At most what a daemon keeps. */
+/** Enough for the output of a program until a busy daemon reads it. At most the daemon's limit. */
 const minBufferBytes = 1024 * 1024
 const maxBufferBytes = 16 * 1024 * 1024
 
-/** How it ended, if that is known. */
 export function exitOf({ status, result }: CommandInfo): { exit?: ProcessExit } {
   if (status !== 'done' || !result) return {}
   const { exitCode, signal, timedOut, oom, durationMs } = result as RunResult

@@ -3,7 +3,7 @@ import { DriverProvider } from '../../core/provider.ts'
 import type { DaemonCapabilities } from './capabilities.ts'
 import { DaemonDriver } from './driver.ts'
 
-/** Which daemon. Missing options come from `SANDKASTEN_URL` and `SANDKASTEN_API_KEY`. */
+/** The daemon's address. Missing options come from `SANDKASTEN_URL` and `SANDKASTEN_API_KEY`. */
 export type DaemonProviderOptions = ConnectionOptions
 
 /** The sandboxes of a daemon (`sandkasten up`), on this machine or another, over HTTP. A sandbox is a session there. */

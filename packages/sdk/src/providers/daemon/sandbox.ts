@@ -18,7 +18,7 @@ import { DaemonShell } from './shell.ts'
 import { DaemonTerminal } from './terminal.ts'
 import { infoOf, notFound, setupLabel, translating } from './translation.ts'
 
-/** One start of a session, as one handle sees it. */
+/** A handle's view of one start of a session. */
 export class DaemonSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
@@ -51,7 +51,7 @@ export class DaemonSandbox implements SandboxDriver {
     const info = await command.info(call)
     if (info.kind === 'run' && info.incarnation === this.#session.bound)
       return new DaemonProcess(this.#session, command)
-    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
+    throw new SandboxError('not_found', `The process ${execId} does not exist in this sandbox.`, {
       sandboxId: this.sandboxId,
       hint: 'See listProcesses().',
     })
@@ -94,13 +94,13 @@ export class DaemonSandbox implements SandboxDriver {
     return new DaemonTerminal(await this.#translated(this.#session.openTerminal({ ...rest, ...call })))
   }
 
-  /** In the form that needs no name of its own: not every machine knows that `*.localhost` is itself. */
+  /** Uses the path form, because not every machine resolves `*.localhost`. */
   async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
     await this.#check(call)
     const { url, pathUrl } = await this.#translated(this.#session.openPort(port, call))
     const address = pathUrl ?? url
     if (address) return { url: address, headers: this.#session.visitorHeaders }
-    throw new SandboxError('unsupported', 'This daemon serves no previews of ports.', {
+    throw new SandboxError('unsupported', 'This daemon has no port previews.', {
       sandboxId: this.sandboxId,
       hint: 'Set preview_listen in its configuration.',
     })
@@ -161,7 +161,7 @@ export class DaemonSandbox implements SandboxDriver {
     return translating(this.sandboxId, work)
   }
 
-  /** For calls that the daemon answers for sessions that do not run, too. */
+  /** For calls that the daemon also accepts for stopped sessions. */
   async #check(call: CallOptions): Promise<void> {
     const info = await this.#session.info(call)
     this.#refuseOther(info)
@@ -175,7 +175,7 @@ export class DaemonSandbox implements SandboxDriver {
     if (info.status === 'destroyed' || info.status === 'expired' || info.status === 'failed')
       throw notFound(this.sandboxId)
     if (info.incarnation === this.#session.bound) return
-    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was started anew since.`, {
+    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was restarted.`, {
       sandboxId: this.sandboxId,
     })
   }

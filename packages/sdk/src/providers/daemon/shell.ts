@@ -5,13 +5,13 @@ import { abortable } from '../../shared/abort.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import { translating } from './translation.ts'
 
-/** A named shell of the session. It lives there: another process of the user's finds it by its name. */
+/** A named shell of the session. It runs in the daemon, and another process finds it by name. */
 export class DaemonShell implements SandboxShell {
   readonly name: string
   readonly #session: Session
   #cwd: string
   #closed = false
-  /** Requests may overtake each other on their way; commands of one handle must not. */
+  /** Serializes the commands of one handle, because concurrent requests can arrive out of order. */
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(session: Session, { name, cwd }: ShellInfo) {
@@ -33,7 +33,7 @@ export class DaemonShell implements SandboxShell {
       })
     const before = this.#turn
     const running = abortable(before, options.signal, 'The command').then(() => this.#exec(command, options))
-    // Also when this one is cancelled while it waits, the next one waits for those before it.
+    // If this command is cancelled while it waits, the next one still waits for the earlier ones.
     this.#turn = Promise.allSettled([before, running])
     return running
   }

@@ -9,7 +9,7 @@ import type {
   SandboxTerminal,
 } from '../../spec/index.ts'
 
-/** A terminal of the session. One reader at a time, because its connection is one. */
+/** A terminal of the session. It has one connection, so one reader at a time. */
 export class DaemonTerminal implements SandboxTerminal {
   readonly terminalId: string
   readonly #terminal: SessionTerminal

@@ -2,11 +2,9 @@ import type { SessionInfo, SessionStatus } from '../../client/index.ts'
 import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 
-/** The daemon's words and ours. */
-
-/** For people; a label of the session, not shown among the user's. */
+/** A display name. It is stored as a label of the session and hidden from the user's labels. */
 export const peopleLabel = 'sandkasten.label'
-/** Its creator is still setting it up, since this time: others wait. */
+/** The creator is still setting up the sandbox, since this time; other callers wait. */
 export const setupLabel = 'sandkasten.setup'
 const ownLabels: readonly string[] = [peopleLabel, setupLabel]
 
@@ -35,33 +33,36 @@ const statuses: Readonly<Record<SessionStatus, SandboxStatus>> = {
   running: 'running',
   paused: 'paused',
   stopped: 'stopped',
-  // It ended by itself, and can be started again.
+  // The sandbox crashed, and can be started again.
   crashed: 'stopped',
   failed: 'failed',
   expired: 'destroyed',
   destroyed: 'destroyed',
 }
 
-/** Sessions that are there, at once or after a start. */
+/** Sessions that are usable, at once or after a start. */
 export const liveStatuses: readonly SessionStatus[] = ['creating', 'running', 'paused', 'stopped', 'crashed']
 
 export function isLive({ status }: SessionInfo): boolean {
   return liveStatuses.includes(status)
 }
 
-/** The daemon's statuses that are one of these of ours. */
+/** The daemon's statuses that match these statuses of ours. */
 export function sessionStatuses(
   wanted: SandboxStatus | readonly SandboxStatus[] | undefined,
 ): SessionStatus[] {
   if (wanted === undefined) return [...liveStatuses]
   const list: readonly SandboxStatus[] = Array.isArray(wanted) ? wanted : [wanted as SandboxStatus]
-  // While it is set up, the daemon calls it running.
+  // The daemon reports a sandbox during its setup as running.
   const all = list.includes('creating') ? [...list, 'running'] : list
   return liveStatuses.filter((status) => all.includes(statuses[status]))
 }
 
 export function notFound(sandboxId: string): SandboxError {
-  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, { provider: 'daemon', sandboxId })
+  return new SandboxError('not_found', `The sandbox ${sandboxId} does not exist.`, {
+    provider: 'daemon',
+    sandboxId,
+  })
 }
 
 /** The daemon remembers ended sessions and says `gone`; for our users the sandbox does not exist. */

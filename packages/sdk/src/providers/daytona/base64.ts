@@ -1,4 +1,4 @@
-/** Bytes as text and back, wherever this runs. */
+/** Base64 without Node's Buffer, so that it runs in every JavaScript runtime. */
 export function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 }

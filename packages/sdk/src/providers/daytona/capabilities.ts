@@ -1,4 +1,3 @@
-/** What the sandboxes of Daytona can do through its SDK. */
 export interface DaytonaCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'
@@ -13,8 +12,8 @@ export interface DaytonaCapabilities {
 }
 
 /**
- * No `lifetime`: the vendor stops what is idle (`activity`) and deletes what is too old, but nothing of it ends a sandbox that is in use and keeps its disk.
- * The shell is ours: the vendor's sessions cannot end one command and keep the shell.
+ * No `lifetime`: the vendor stops idle sandboxes (`activity`) and deletes old ones. It cannot stop a sandbox in use at a
+ * given time and keep its disk. The shell is ours, because the vendor's sessions cannot end one command and keep the shell.
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   stdin: 'emulated',

@@ -13,8 +13,8 @@ const refusal = async (spec: Partial<CreateSpec>) => {
   return [code, details.option]
 }
 
-describe('a create in the vendor’s words', () => {
-  it('stops when idle, is private, and carries our labels', async () => {
+describe('the vendor’s create parameters', () => {
+  it('stop an idle sandbox, keep it private, and set our labels', async () => {
     expect(await params()).toEqual({
       autoStopInterval: 15,
       public: false,
@@ -31,7 +31,7 @@ describe('a create in the vendor’s words', () => {
     expect(labels).toMatchObject({ a: 'b', [nameLabel]: 'ü', [setupLabel]: expect.any(String) })
   })
 
-  it('the vendor takes one of auto-stop and auto-pause', async () => {
+  it('contain either auto-stop or auto-pause', async () => {
     const stops = await params({ providerOptions: { autoStopInterval: 30 } })
     expect([stops.autoStopInterval, 'autoPauseInterval' in stops]).toEqual([30, false])
     const pauses = await params({ providerOptions: { autoPauseInterval: 30 } })
@@ -40,7 +40,7 @@ describe('a create in the vendor’s words', () => {
     expect([off.autoPauseInterval, off.autoStopInterval]).toEqual([0, 15])
   })
 
-  it('never for ever: without auto-stop only with another end', async () => {
+  it('allow no auto-stop only with another time limit', async () => {
     const never = { autoStopInterval: 0 }
     expect(await refusal({ providerOptions: never })).toEqual(['invalid_argument', 'autoStopInterval'])
     expect(await refusal({ providerOptions: { ...never, ttlMinutes: 0 } })).toEqual([
@@ -51,13 +51,13 @@ describe('a create in the vendor’s words', () => {
       expect(await params({ providerOptions: { ...never, ...end } })).toMatchObject({ ...never, ...end })
   })
 
-  it('an image, or a snapshot', async () => {
+  it('contain an image or a snapshot', async () => {
     expect(await params({ image: 'debian:12' })).toMatchObject({ image: 'debian:12' })
     expect(await params({ snapshotId: 'sandkasten-x' })).toMatchObject({ snapshot: 'sandkasten-x' })
     expect(await refusal({ image: 'debian:12', snapshotId: 'x' })).toEqual(['invalid_argument', undefined])
   })
 
-  it('resources only with an image, and at least what was asked for', async () => {
+  it('contain resources only with an image, rounded up', async () => {
     const resources = { vcpus: 1.5, memoryMb: 1500, diskMb: 3 * 1024 }
     expect(await refusal({ resources })).toEqual(['unsupported', 'resources'])
     expect(await refusal({ resources, snapshotId: 'x' })).toEqual(['unsupported', 'resources'])
@@ -67,7 +67,7 @@ describe('a create in the vendor’s words', () => {
     expect(some).toEqual({ memory: 1 })
   })
 
-  it('what the vendor does not have is refused', async () => {
+  it('refuse options that the vendor does not support', async () => {
     expect((await refusal({ providerOptions: { autoStop: 5 } }))[0]).toBe('invalid_argument')
   })
 })

@@ -3,19 +3,19 @@ import { checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { labelsOf, vendorName } from './translation.ts'
 
-/** What only this vendor has, under its own names. */
+/** Options that only this vendor has, under its own names. */
 export interface DaytonaCreateOptions {
-  /** Minutes without use after which it is stopped. Default 15, the vendor's own. Zero, which is never, only with `autoPauseInterval` or `ttlMinutes`. */
+  /** Minutes without use until the sandbox stops. Default 15, like the vendor's. Zero (never) needs `autoPauseInterval` or `ttlMinutes`. */
   autoStopInterval?: number
-  /** Minutes without use after which it is paused instead, where the vendor can. */
+  /** Minutes without use until the sandbox is paused instead, if the vendor supports it. */
   autoPauseInterval?: number
   autoArchiveInterval?: number
   autoDeleteInterval?: number
-  /** Minutes after which it is deleted, whatever it does. */
+  /** Minutes until the sandbox is deleted, even if it is in use. */
   ttlMinutes?: number
-  /** Deleted as soon as it stops. */
+  /** Deletes the sandbox as soon as it stops. */
   ephemeral?: boolean
-  /** Every port open to everybody. Default false. */
+  /** Opens every port to the public. Default false. */
   public?: boolean
   user?: string
   networkBlockAll?: boolean
@@ -43,30 +43,33 @@ const known = [
 
 const defaultAutoStop = 15
 
-/** A create in the vendor's words. */
 export async function createParams(spec: CreateSpec, createId: string): Promise<Record<string, unknown>> {
   const { name, image, snapshotId, resources, envVars, providerOptions = {} } = spec
   checkKnown(providerOptions, known, '`providerOptions` of daytona')
   if (image !== undefined && snapshotId !== undefined)
     throw new SandboxError('invalid_argument', 'Both `image` and `snapshotId` are given.', {
       provider: 'daytona',
-      hint: 'A sandbox starts from one of them.',
+      hint: 'Pass only one of them.',
     })
   if (resources && image === undefined)
     throw new SandboxError('unsupported', 'Daytona takes `resources` only together with `image`.', {
       provider: 'daytona',
       details: { option: 'resources' },
-      hint: 'Give an image, too; a snapshot has the resources that it was made with.',
+      hint: 'Pass `image` too. A snapshot keeps the resources of its sandbox.',
     })
   const { autoStopInterval, autoPauseInterval, ttlMinutes } = providerOptions as DaytonaCreateOptions
   if (autoStopInterval === 0 && !autoPauseInterval && !ttlMinutes)
-    throw new SandboxError('invalid_argument', '`autoStopInterval` is 0: it would run, and cost, for ever.', {
-      provider: 'daytona',
-      details: { option: 'autoStopInterval' },
-      hint: 'Give minutes, or an end: `ttlMinutes`. keepAlive(sandbox) keeps a sandbox from stopping.',
-    })
+    throw new SandboxError(
+      'invalid_argument',
+      '`autoStopInterval` is 0: the sandbox would run, and cost money, without end.',
+      {
+        provider: 'daytona',
+        details: { option: 'autoStopInterval' },
+        hint: 'Pass a number of minutes, or set `ttlMinutes`. keepAlive(sandbox) keeps a sandbox from stopping.',
+      },
+    )
   return {
-    // The vendor takes one of the two.
+    // The vendor accepts only one of the two.
     ...(autoPauseInterval ? {} : { autoStopInterval: defaultAutoStop }),
     public: false,
     ...providerOptions,
@@ -79,7 +82,7 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
   }
 }
 
-/** The vendor counts memory and disk in whole GiB, and processors as whole ones: at least what was asked for. */
+/** The vendor counts memory and disk in whole GiB, and whole processors: round up. */
 function resourcesOf({ vcpus, memoryMb, diskMb }: NonNullable<CreateSpec['resources']>) {
   return {
     ...(vcpus === undefined ? {} : { cpu: Math.ceil(vcpus) }),

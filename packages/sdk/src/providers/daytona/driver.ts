@@ -112,7 +112,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     }
   }
 
-  /** Those that were taken here: the organisation may have others, and it would be a pity to clean them up. */
+  /** Snapshots taken by this library only: the organisation may have others, which a cleanup must not delete. */
   async listSnapshots(call: CallOptions): Promise<SnapshotInfo[]> {
     const client = await this.#client()
     const all: DaytonaSnapshot[] = []
@@ -134,7 +134,7 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     }
   }
 
-  /** Reachable, and the key is taken. */
+  /** Checks that the API is reachable and accepts the key. */
   async health(call: CallOptions): Promise<boolean> {
     const client = await this.#client()
     const look = async () => {
@@ -149,13 +149,13 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     }
   }
 
-  /** Puts its idle stop off, as use does: the vendor's heartbeat. */
+  /** Postpones the idle stop with the vendor's heartbeat. */
   async refreshActivity(sandboxId: string, call: CallOptions): Promise<void> {
     const sandbox = await this.#get(sandboxId, call)
     await this.#do('Refreshing the activity', sandbox.refreshActivity(), call)
   }
 
-  /** A link to a port for people: it needs no header, and ends by itself. */
+  /** A public link to a port that needs no header and expires. */
   async signedUrl(
     sandboxId: string,
     port: number,
@@ -166,13 +166,13 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     return (await this.#do(`Port ${port}`, sandbox.getSignedPreviewUrl(port, expiresInSeconds), call)).url
   }
 
-  /** By its id alone: the vendor would take a name, too. */
+  /** Finds a sandbox by id only; the vendor would also accept a name. */
   async #get(sandboxId: string, call: CallOptions): Promise<DaytonaSandboxObject> {
-    // The SDK puts it into a path, and takes care of most.
+    // The SDK puts the id into a URL path and does not escape everything.
     if (!/^[A-Za-z0-9][\w-]*$/.test(sandboxId)) throw gone(sandboxId)
     const client = await this.#client()
     try {
-      const sandbox = await this.#do('Looking at the sandbox', client.get(sandboxId), call)
+      const sandbox = await this.#do('Reading the state of the sandbox', client.get(sandboxId), call)
       if (sandbox.id === sandboxId) return sandbox
     } catch (error) {
       if (!SandboxError.is(error, 'not_found')) throw error
@@ -181,8 +181,8 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   }
 
   /**
-   * Why a create failed, once what it left is gone: that is found by its label. Whatever the answer was, something may be there, because the SDK waits
-   * for the start in the same call, and a look that fails then looks like a refusal.
+   * Removes the leftovers of a failed create, and returns its error. They are found by their label. Any failure may leave a
+   * sandbox behind, because the SDK waits for the start in the same call and reports a failed wait like a refusal.
    */
   async #undone(client: DaytonaClient, createId: string, failure: SandboxError): Promise<SandboxError> {
     let left = `${createLabel}=${createId}`

@@ -1,14 +1,14 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { retryAfterOf } from '../../shared/retry-after.ts'
 
-/** The vendor's failures as ours: by their status and class, not by their words, except where it has nothing else for a quota. */
+/** Classifies the vendor's failures by status and class. Message text is used only for quotas, which have no code. */
 export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, headers, name, code, message } = (error ?? {}) as VendorError
   const requestId = headerOf(headers, 'x-request-id') ?? headerOf(headers, 'cf-ray')
   const retryAfterMs = retryAfterOf(headerOf(headers, 'retry-after'))
   const known = isQuota(statusCode, message) ? 'quota_exceeded' : codeOf(statusCode, name)
-  return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona answered with an error'}.`, {
+  return new SandboxError(known, `${what}: ${sentences[known] ?? 'Daytona returned an error'}.`, {
     provider: 'daytona',
     cause: error,
     sandboxId,
@@ -34,7 +34,7 @@ export async function translating<T>(
   }
 }
 
-/** Whether the SDK itself refused the arguments: then no request was sent. */
+/** Whether the SDK itself refused the arguments, without sending a request. */
 export function isUnsent(error: unknown): boolean {
   return ((error ?? {}) as VendorError).name === 'DaytonaInvalidArgumentError'
 }
@@ -64,7 +64,7 @@ const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
   504: 'timeout',
 }
 
-/** Failures of the SDK's own that have no status. */
+/** The SDK's own failures without a status. */
 const byName: Readonly<Record<string, SandboxErrorCode>> = {
   DaytonaConnectionError: 'connection_lost',
   DaytonaConnectionTimeoutError: 'timeout',
@@ -75,8 +75,9 @@ const byName: Readonly<Record<string, SandboxErrorCode>> = {
 }
 
 /**
- * What is over a quota is answered as what is not allowed, with no code of its own (daytonaio/daytona, issue 3304): “Total CPU limit exceeded.
- * Maximum allowed: 10.”, “Disk request 20GB exceeds maximum allowed per sandbox (10GB).” In other words it is `forbidden`, as it says.
+ * The vendor reports an exceeded quota as forbidden, without a code (daytonaio/daytona, issue 3304): “Total CPU limit
+ * exceeded. Maximum allowed: 10.”, “Disk request 20GB exceeds maximum allowed per sandbox (10GB).” Other texts stay
+ * `forbidden`.
  */
 function isQuota(status: number | undefined, message: unknown): boolean {
   return (status === 403 || status === 400) && quotaWords.test(String(message))
@@ -85,7 +86,7 @@ function isQuota(status: number | undefined, message: unknown): boolean {
 const quotaWords = /\blimit exceeded\. Maximum allowed\b|\bexceeds maximum allowed per sandbox\b/i
 
 function codeOf(status: number | undefined, name: string | undefined): SandboxErrorCode {
-  // An answer that began well, and was not whole.
+  // A success status with an incomplete body.
   if (status !== undefined && status < 300) return 'connection_lost'
   if (status !== undefined) return byStatus[status] ?? 'provider_error'
   return byName[name ?? ''] ?? 'provider_error'
@@ -93,27 +94,27 @@ function codeOf(status: number | undefined, name: string | undefined): SandboxEr
 
 const sentences: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Daytona does not accept the API key',
-  forbidden: 'Daytona does not allow it: this key may not, or a quota is used up',
-  quota_exceeded: 'it is more than the organisation may have at Daytona',
-  not_found: 'Daytona knows nothing of it',
-  conflict: 'Daytona says that it is taken, or in another state',
-  invalid_argument: 'Daytona refuses what was asked for',
-  rate_limited: 'Daytona was asked too often',
-  unsupported: 'this server of Daytona’s API cannot do it',
-  unavailable: 'Daytona cannot be used now',
+  forbidden: 'Daytona does not allow it: the key lacks a permission, or a quota is used up',
+  quota_exceeded: 'the organisation’s quota at Daytona is exceeded',
+  not_found: 'Daytona cannot find it',
+  conflict: 'Daytona reports that it exists already, or is in another state',
+  invalid_argument: 'Daytona refused the request as invalid',
+  rate_limited: 'Daytona received too many requests',
+  unsupported: 'this Daytona server does not support it',
+  unavailable: 'Daytona is unavailable',
   timeout: 'Daytona did not answer in time',
   connection_lost: 'the connection to Daytona was lost',
-  too_large: 'Daytona says that it is too large',
+  too_large: 'Daytona reports that it is too large',
 }
 
 const hints: Partial<Record<SandboxErrorCode, string>> = {
-  unauthenticated: 'Check `apiKey`, or DAYTONA_API_KEY; keys are made at app.daytona.io.',
-  forbidden: 'Look at the key’s permissions and the organisation’s limits.',
+  unauthenticated: 'Check `apiKey`, or DAYTONA_API_KEY; create a key at app.daytona.io.',
+  forbidden: 'Check the key’s permissions and the organisation’s limits.',
   quota_exceeded:
-    'The cause has the vendor’s own words. Destroy what is not needed, or raise the organisation’s limits.',
-  invalid_argument: 'The cause has the vendor’s own words.',
+    'The cause has the vendor’s message. Destroy unused sandboxes, or raise the organisation’s limits.',
+  invalid_argument: 'The cause has the vendor’s message.',
   timeout: 'Try again, or raise `requestTimeoutMs` of the provider.',
-  connection_lost: 'Check `apiUrl` and the network; what was started runs on.',
+  connection_lost: 'Check `apiUrl` and the network; running programs continue.',
 }
 
 function headerOf(headers: unknown, name: string): string | undefined {

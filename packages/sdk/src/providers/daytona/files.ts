@@ -9,10 +9,10 @@ import { fromBase64 } from './base64.ts'
 import { translated } from './errors.ts'
 import { type Incarnation, mostInputBytes } from './incarnation.ts'
 
-/** How much of a file one response carries. A longer file is streamed with the vendor's own call. */
+/** How many bytes one response carries. Longer files are streamed with the vendor's own call. */
 const pageBytes = 256 * 1024
 
-/** Facts and small content by the agent, which knows what went wrong; large content by the vendor's streams. */
+/** The agent handles metadata and small content, because it reports precise errors. The vendor's streams carry large content. */
 export class DaytonaFiles implements FilesDriver {
   readonly #incarnation: Incarnation
 
@@ -126,7 +126,7 @@ export class DaytonaFiles implements FilesDriver {
     }
   }
 
-  /** Fails, instead of ending, when it is cut short. */
+  /** Throws if the stream ends early. */
   async #download(path: string, size: number, call: CallOptions): Promise<AsyncIterable<Uint8Array>> {
     const { sandbox } = this.#incarnation
     const what = `Reading ${path}`
@@ -152,7 +152,7 @@ export class DaytonaFiles implements FilesDriver {
   ): Promise<void> {
     const [line] = await this.#incarnation.ask(['prepare', path, randomId()], call)
     const part = text(line!)
-    // What the source throws is the caller's own, and comes back as it is.
+    // Errors of the caller's source are rethrown unchanged.
     const watched = new Watched(chunks)
     try {
       await this.#incarnation.stream(watched.chunks(), part, call)
@@ -170,7 +170,6 @@ export class DaytonaFiles implements FilesDriver {
   }
 }
 
-/** Remembers that the source failed. */
 class Watched {
   readonly #source: AsyncIterable<Uint8Array>
   failed = false
@@ -223,7 +222,7 @@ async function* checked(
     }
   } catch (error) {
     const known = failure(error)
-    // Once it flows, whatever its parser or its socket says means that the rest is missing.
+    // After the first bytes, every parser or socket error means a truncated file.
     if (known.code !== 'provider_error') throw known
   } finally {
     silence.rest()

@@ -13,22 +13,22 @@ import type { DaytonaSandboxObject } from './sdk.ts'
 import { isTransitional } from './translation.ts'
 
 export interface IncarnationCall extends CallOptions {
-  /** Data for the agent. In the environment, not among its arguments: those are everybody's to read. */
+  /** Data for the agent. It is passed in the environment, because all processes can read arguments. */
   input?: Uint8Array
   env?: Readonly<Record<string, string>>
   /** How long the agent itself may wait. */
   waitMs?: number
 }
 
-/** The most that travels with one call: Linux takes no longer string. */
+/** The most bytes in one call: Linux limits the length of one string. */
 export const mostInputBytes = 64 * 1024
 
 /**
- * One start of a sandbox, and the agent in it. Whatever is asked carries the number of that start; the agent refuses when it is another one.
+ * One start of a sandbox, and the agent in it. Every call carries the number of that start; the agent refuses any other.
  */
 export class Incarnation {
   readonly sandbox: DaytonaSandboxObject
-  /** How long an answer may be waited for inside the sandbox, before it is asked again. */
+  /** How long the agent waits for new events before it returns an empty response. */
   readonly pollMs: number
   readonly #answerMs: number
   #incarnation = '-'
@@ -48,12 +48,11 @@ export class Incarnation {
     return this.#workdir
   }
 
-  /** Whether there is a start of it that is meant. */
   get bound(): boolean {
     return this.#incarnation !== '-'
   }
 
-  /** Puts the agent into a sandbox that runs, and learns which start of it this is. */
+  /** Installs the agent in a running sandbox, and reads the number of its start. */
   async bind(call: CallOptions = {}): Promise<void> {
     const lines = await this.#run(
       ['hello', '-'],
@@ -65,15 +64,15 @@ export class Incarnation {
     this.#workdir = new TextDecoder().decode(fromBase64(workdir!))
   }
 
-  /** The agent's lines. Throws what it refused, and what the vendor did. */
+  /** Returns the agent's lines. Throws the agent's errors and the vendor's. */
   async ask(args: readonly string[], call: IncarnationCall = {}): Promise<string[]> {
     const [verb, ...rest] = args as [string, ...string[]]
-    // Bound to a sandbox that did not run: there is no start of it that could be meant.
+    // This object was bound to a stopped sandbox, so it has no start.
     if (!this.bound) throw await this.#unusable(undefined)
     return this.#run([verb, this.#incarnation, ...rest], call, '')
   }
 
-  /** Bytes into a file of the sandbox, by the vendor's own stream. Parents must be there. */
+  /** Writes bytes to a file in the sandbox with the vendor's stream. The parent folder must exist. */
   async stream(chunks: AsyncIterable<Uint8Array>, path: string, call: CallOptions): Promise<void> {
     const { Readable } = await import('node:stream')
     const silence = this.silence(call)
@@ -94,22 +93,22 @@ export class Incarnation {
     } finally {
       silence.rest()
     }
-    // The vendor's SDK does not check the response, which may come from a proxy: only what arrived counts.
+    // The vendor's SDK does not check the response, which may come from a proxy: count the bytes that arrived.
     const [facts] = await this.ask(['stat', path, '1'], call)
     const arrived = Number(facts!.split(' ')[1])
     if (arrived !== sent)
-      throw new SandboxError('connection_lost', `${arrived} of ${sent} bytes have arrived.`, {
+      throw new SandboxError('connection_lost', `${arrived} of ${sent} bytes were written.`, {
         provider: 'daytona',
         hint: 'Write it again.',
       })
   }
 
-  /** For one of the vendor's streams. */
+  /** An idle timeout for one of the vendor's streams. */
   silence({ signal }: CallOptions): Silence {
     return new Silence(this.#answerMs, 'daytona', signal)
   }
 
-  /** Bytes that are too many for a call, as a file that the agent takes away. Its path, as the agent takes it. */
+  /** Uploads data that is too large for a call. Returns the path of the file, which the agent removes. */
   async upload(data: Uint8Array, call: CallOptions): Promise<string> {
     const path = `${agentFolder}/in-${randomId()}`
     try {
@@ -128,7 +127,7 @@ export class Incarnation {
     const seconds = Math.ceil((waitMs + this.#answerMs) / 1000)
     let answer: { exitCode: number; result: string }
     try {
-      // The call cannot be cancelled; its effect is harmless.
+      // The call cannot be cancelled; it is harmless if it still runs.
       answer = await abortable(this.sandbox.process.executeCommand(command, undefined, env, seconds), signal)
     } catch (error) {
       throw await this.#unusable(error)
@@ -140,7 +139,7 @@ export class Incarnation {
     throw this.#refused(code, new TextDecoder().decode(fromBase64(text)))
   }
 
-  /** Why a call failed: often the sandbox is not there any more, or does not run. */
+  /** Why a call failed: often the sandbox is gone or not running. */
   async #unusable(error: unknown): Promise<SandboxError> {
     if (SandboxError.is(error, 'aborted')) return error
     const failure = error === undefined ? undefined : translated(error, 'A command in the sandbox', this.id)
@@ -148,7 +147,7 @@ export class Incarnation {
     try {
       await this.sandbox.refreshData()
     } catch (cause) {
-      const look = translated(cause, 'Looking at the sandbox', this.id)
+      const look = translated(cause, 'Reading the state of the sandbox', this.id)
       return look.code === 'not_found' ? gone(this.id, cause) : (failure ?? look)
     }
     const { state = 'unknown' } = this.sandbox
@@ -166,10 +165,10 @@ export class Incarnation {
   #refused(code: string, text: string): SandboxError {
     const facts = { provider: 'daytona', sandboxId: this.id }
     if (code === 'interrupted')
-      return new SandboxError('interrupted', `The sandbox ${this.id} was started anew since.`, facts)
+      return new SandboxError('interrupted', `The sandbox ${this.id} was restarted.`, facts)
     if (code === 'process') return noProcess(text, this.id)
     if (code === 'lost')
-      return new SandboxError('interrupted', `What became of the process ${text} is not known.`, facts)
+      return new SandboxError('interrupted', `The exit of the process ${text} is unknown.`, facts)
     const [, kind, errno] = /^([ECX])(\d+)$/.exec(code) ?? []
     const table = { E: fileErrors, C: folderErrors, X: programErrors }[(kind ?? 'E') as 'E' | 'C' | 'X']
     const known = table[Number(errno)] ?? 'provider_error'
@@ -182,23 +181,19 @@ export class Incarnation {
     })
   }
 
-  /** The response is not the agent's: the agent is missing, or a proxy has responded. */
+  /** The response is not the agent's: the agent is missing, or a proxy responded. */
   #odd({ exitCode, result }: { exitCode?: number; result?: string }): SandboxError {
     const facts = { provider: 'daytona', sandboxId: this.id, details: { exitCode } }
     if (exitCode === 127)
-      return new SandboxError(
-        'unsupported',
-        'The sandbox’s image has no perl, which this provider works with.',
-        {
-          ...facts,
-          hint: 'Use an image with perl (Debian and Ubuntu have it), or install it in yours.',
-        },
-      )
+      return new SandboxError('unsupported', 'The sandbox’s image has no perl, which this provider needs.', {
+        ...facts,
+        hint: 'Use an image with perl (Debian and Ubuntu have it), or install it in yours.',
+      })
     const said = String(result ?? '').slice(0, 200)
-    return new SandboxError('provider_error', 'Daytona answered with something unexpected.', {
+    return new SandboxError('provider_error', 'Daytona returned an unexpected response.', {
       ...facts,
       details: { exitCode, garbled: true },
-      cause: new Error(said === '' ? 'an empty answer' : said),
+      cause: new Error(said === '' ? 'an empty response' : said),
     })
   }
 }
@@ -206,14 +201,14 @@ export class Incarnation {
 const mostAnswerMs = 30_000
 const mostPollMs = 20_000
 const agentFile = `${agentFolder}/agent.pl`
-/** The folder must be ours: another account could have prepared it as a trap. */
+/** The folder must belong to this account: another account could have created it as a trap. */
 const install = `(umask 077; mkdir -p ${agentFolder}; [ -O ${agentFolder} ] && printf %s "$SANDKASTEN_AGENT" >${agentFile}.$$ && mv ${agentFile}.$$ ${agentFile}) || exit 98; `
 
-/** Failures that say nothing about the sandbox. */
+/** Failures that do not depend on the sandbox's state. */
 const alone = new Set<SandboxErrorCode>(['unauthenticated', 'rate_limited', 'aborted'])
 
 export function gone(sandboxId: string, cause?: unknown): SandboxError {
-  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
+  return new SandboxError('not_found', `The sandbox ${sandboxId} does not exist.`, {
     provider: 'daytona',
     sandboxId,
     cause,
@@ -221,14 +216,14 @@ export function gone(sandboxId: string, cause?: unknown): SandboxError {
 }
 
 export function noProcess(execId: string, sandboxId: string): SandboxError {
-  return new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
+  return new SandboxError('not_found', `The process ${execId} does not exist in this sandbox.`, {
     provider: 'daytona',
     sandboxId,
     hint: 'See listProcesses().',
   })
 }
 
-/** The lines between the agent's name and its dot; undefined when it is not whole. */
+/** The lines between the agent's name and its dot; undefined if the response is incomplete. */
 function linesOf(text: unknown): string[] | undefined {
   if (typeof text !== 'string') return undefined
   const lines = text.split('\n')
@@ -276,15 +271,15 @@ const fileErrors: Readonly<Record<number, SandboxErrorCode>> = {
 }
 
 const words: Partial<Record<SandboxErrorCode, string>> = {
-  cwd_not_found: 'there is no such folder',
-  command_not_found: 'there is no such program',
-  file_not_found: 'there is no such file',
-  file_exists: 'it is there already',
+  cwd_not_found: 'the folder does not exist',
+  command_not_found: 'the program does not exist',
+  file_not_found: 'the file does not exist',
+  file_exists: 'it exists already',
   not_a_directory: 'part of the path is not a folder',
   is_a_directory: 'it is a folder',
-  directory_not_empty: 'there is something in it',
+  directory_not_empty: 'it is not empty',
   permission_denied: 'not allowed',
   disk_full: 'the disk is full',
-  invalid_argument: 'the system does not take it',
-  unavailable: 'the sandbox has no room for it now',
+  invalid_argument: 'the system refuses it',
+  unavailable: 'the sandbox lacks resources for it',
 }

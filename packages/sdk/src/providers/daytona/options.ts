@@ -8,29 +8,26 @@ export interface DaytonaProviderOptions {
   /** Instead of a key, together with `organizationId`. */
   jwtToken?: string
   organizationId?: string
-  /** One's own Daytona, or a Sandkasten daemon's front: its address and `/api`. Default: `DAYTONA_API_URL`, or the vendor's cloud. */
+  /** The address of your own Daytona, or of a Sandkasten daemon's front with `/api`. Default: `DAYTONA_API_URL`, or the vendor's cloud. */
   apiUrl?: string
-  /** The region. Default: `DAYTONA_TARGET`, or what the organisation has chosen. */
+  /** The region. Default: `DAYTONA_TARGET`, or the organisation's default. */
   target?: string
   /** The vendor's SDK, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: DaytonaModule | (() => Promise<DaytonaModule>)
-  /** How long one request may take that is not known to wait. Default 60 s. */
+  /** The timeout of an ordinary request. Default 60 s. */
   requestTimeoutMs?: number
-  /** How long a sandbox may take to start, stop or be saved. Default 5 min. */
+  /** The timeout of starting, stopping or saving a sandbox. Default 5 min. */
   startTimeoutMs?: number
 }
 
-/** How long things may take. */
 export interface TimeLimits {
-  /** A sandbox from one state to the next. */
   readonly startMs: number
-  /** One request. */
   readonly requestMs: number
 }
 
 const cloud = 'https://app.daytona.io/api'
 
-/** Complete, so that the SDK reads no configuration files or variables of its own. */
+/** Sets every option, so that the SDK reads no configuration files or variables of its own. */
 export function configOf(options: DaytonaProviderOptions) {
   const env = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
   const { jwtToken, organizationId } = options
@@ -44,7 +41,7 @@ export function configOf(options: DaytonaProviderOptions) {
     apiUrl: options.apiUrl ?? env.DAYTONA_API_URL ?? cloud,
     ...(target === undefined ? {} : { target }),
     requestTimeoutMs: checkMs(options.requestTimeoutMs ?? 60_000, 'requestTimeoutMs'),
-    // Its socket of events would be one more thing that keeps a process alive; we look ourselves.
+    // The SDK's event socket would keep the process alive, so we poll.
     useDeprecatedPolling: true,
   }
 }

@@ -18,17 +18,17 @@ const keepMs = 20_000
 const pausedMs = 250
 const pageBytes = 1024 * 1024
 
-/** A program in the sandbox, and the keeper that holds its output and its input. */
+/** A program in the sandbox, and its keeper, which holds its output and input. */
 export class DaytonaProcess implements ProcessDriver {
   readonly execId: string
   readonly #incarnation: Incarnation
   readonly #piped: boolean
-  /** What came with the answer to its start: the first reader's first page. */
+  /** Events in the response to the start: the first page of the first reader. */
   #first: { rid: string; events: ProcessEvent[] } | undefined
   #exit: ProcessExit | undefined
   #stdinClosed = false
   #turn: Promise<unknown> = Promise.resolve()
-  /** Told once its end was read. */
+  /** Called after the exit was read. */
   onEnd?: (execId: string) => void
 
   constructor(incarnation: Incarnation, execId: string, options: { piped?: boolean } = {}) {
@@ -37,7 +37,7 @@ export class DaytonaProcess implements ProcessDriver {
     this.#piped = options.piped ?? true
   }
 
-  /** Starts the program, or finds the one that was started with this id. */
+  /** Starts the program, or finds the program with this id. */
   static async start(
     incarnation: Incarnation,
     spec: ProcessSpec & { terminal?: { cols: number; rows: number } },
@@ -89,7 +89,7 @@ export class DaytonaProcess implements ProcessDriver {
     const rid = first?.rid ?? randomId()
     let from = after
     let page = first?.events
-    // A reader that takes its time is still one: what it has not read is kept for it.
+    // Renew a slow reader's registration: the keeper retains the output that it has not read.
     let reading = false
     const keep = setInterval(() => reading || void this.#read(rid, from, 0).catch(() => {}), keepMs)
     ;(keep as { unref?: () => void }).unref?.()
@@ -106,7 +106,7 @@ export class DaytonaProcess implements ProcessDriver {
         reading = true
         page = await abortable(this.#awake(rid, from, signal), signal, 'Reading the output')
         reading = false
-        // Nothing comes after its end.
+        // The exit is the last event.
         if (page === undefined) return
       }
     } finally {
@@ -142,12 +142,12 @@ export class DaytonaProcess implements ProcessDriver {
     if (this.#stdinClosed || !this.#piped) return
     this.#stdinClosed = true
     await this.#inTurn(() => this.#send(new Uint8Array(0), true, call)).catch((error: unknown) => {
-      // Of a program that has ended it is closed.
+      // The stdin of an ended program is already closed.
       if (!SandboxError.is(error, 'stdin_closed')) throw error
     })
   }
 
-  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  /** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
   async #feed(head: Uint8Array, rest: AsyncIterator<Uint8Array>): Promise<void> {
     let done = false
     try {
@@ -158,21 +158,21 @@ export class DaytonaProcess implements ProcessDriver {
         await this.#inTurn(() => this.#send(block, last, {}))
       }
     } catch (error) {
-      // The source broke off: the program must not take what it has for all there is.
+      // The source failed: kill the program, so that it does not treat partial input as complete.
       if (!SandboxError.is(error, 'stdin_closed')) await this.kill('SIGKILL', {}).catch(() => {})
     } finally {
       if (!done) void Promise.resolve(rest.return?.()).catch(() => {})
     }
   }
 
-  /** Requests may overtake each other on their way; input must not. */
+  /** Serializes input, because concurrent requests can arrive out of order. */
   #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#turn.then(work)
     this.#turn = turn.catch(() => {})
     return turn
   }
 
-  /** Resolves when the program's side has taken it. */
+  /** Resolves when the program's pipe has taken the data. */
   async #send(data: Uint8Array, eof: boolean, call: CallOptions): Promise<void> {
     const id = randomId()
     let file = '-'
@@ -191,7 +191,7 @@ export class DaytonaProcess implements ProcessDriver {
     }
   }
 
-  /** The next page of output. A paused sandbox has no page, but its program has not ended. */
+  /** The next page of output. A paused sandbox returns no page, but its program has not ended. */
   async #awake(rid: string, after: number, signal?: AbortSignal): Promise<ProcessEvent[] | undefined> {
     for (;;) {
       try {
@@ -216,7 +216,7 @@ export class DaytonaProcess implements ProcessDriver {
     return lines[0] === 'z' ? undefined : this.#eventsOf(lines, after)
   }
 
-  /** Every one of these may be made again: nothing is done twice by it. */
+  /** Retries are safe: repeating one of these requests has no further effect. */
   #ask(request: readonly string[], call: CallOptions & { waitMs?: number; input?: Uint8Array } = {}) {
     return again(() => this.#incarnation.ask(['ask', this.execId, request.join(' ')], call), call.signal)
   }
@@ -240,7 +240,6 @@ export class DaytonaProcess implements ProcessDriver {
   }
 }
 
-/** `code signal late duration` */
 export function exitOf([code, signal, late, durationMs]: readonly string[]): ProcessExit {
   const name = signals[Number(signal)]
   return {
@@ -277,7 +276,7 @@ function closed(): SandboxError {
 
 const blockBytes = 1024 * 1024
 
-/** What fits into the first request, and what is left of it. */
+/** Splits stdin: the part that fits into the first request, and the rest. */
 async function firstInput(
   stdin: ProcessSpec['stdin'],
 ): Promise<{ head: Uint8Array; rest?: AsyncIterator<Uint8Array> }> {
@@ -287,7 +286,7 @@ async function firstInput(
   return last && block.byteLength <= mostInputBytes ? { head: block } : { head: block, rest: chunks }
 }
 
-/** Chunks put together, so that each request carries something. A source that stalls is waited for. */
+/** Combines chunks, so that each request carries more data. Waits for a slow source. */
 async function blockOf(
   chunks: AsyncIterator<Uint8Array>,
   most = blockBytes,

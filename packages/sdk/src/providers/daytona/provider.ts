@@ -8,7 +8,7 @@ import { translating } from './errors.ts'
 import { configOf, type DaytonaProviderOptions } from './options.ts'
 import { type DaytonaClient, loadSdk } from './sdk.ts'
 
-/** Sandboxes of Daytona, in its cloud or on one's own machines, through its own SDK. */
+/** Sandboxes in Daytona's cloud or on your own Daytona, through the vendor's SDK. */
 export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
   readonly #driver: DaytonaDriver
   readonly #close: () => Promise<void>
@@ -20,7 +20,7 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
     let client: Promise<DaytonaClient> | undefined
     const connected = () => {
       client ??= translating('Daytona’s client', undefined, made())
-      // The user may install the missing package and try again.
+      // Allow another try after the user has installed the missing package.
       client.catch(() => {
         client = undefined
       })
@@ -32,12 +32,12 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
     this.#close = async () => (await client)?.[Symbol.asyncDispose]()
   }
 
-  /** Puts the idle stop of a sandbox off, as its use does. */
+  /** Postpones the idle stop of a sandbox, like any use of it. */
   async refreshActivity(sandboxId: string, options: CallOptions = {}): Promise<void> {
     await this.#driver.refreshActivity(nativeId(this.name, sandboxId), options)
   }
 
-  /** A link to a port that needs no header and ends by itself: for people. */
+  /** A public link to a port that needs no header and expires. */
   async getSignedUrl(
     sandboxId: string,
     port: number,

@@ -5,7 +5,7 @@ import { backoffMs, retryAfterMs } from '../../shared/backoff.ts'
 const tries = 4
 const firstWaitMs = 100
 
-/** Once more after a failure that may pass; only for what does nothing twice. A wait that the vendor asks for is kept, if it is short. */
+/** Retries once after a transient failure; only for idempotent calls. Waits as long as the vendor asks, if that is short. */
 export async function again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -20,7 +20,7 @@ export async function again<T>(work: () => Promise<T>, signal: AbortSignal | und
   }
 }
 
-/** An answer that is no answer may be followed by one. */
+/** An invalid response may come from a proxy, so another try may succeed. */
 function mayPass({ code, details }: SandboxError): boolean {
   return (
     code === 'connection_lost' ||

@@ -26,7 +26,7 @@ import { awaken, removed } from './state-changes.ts'
 import { DaytonaTerminal } from './terminal.ts'
 import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
 
-/** One start of a sandbox, as one handle sees it. */
+/** A handle's view of one start of a sandbox. */
 export class DaytonaSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
@@ -47,7 +47,7 @@ export class DaytonaSandbox implements SandboxDriver {
     if (name !== undefined) this.name = name
   }
 
-  /** Bound to the start that runs now; to none, if it does not run. */
+  /** Binds to the current start, or to none if the sandbox does not run. */
   static async of(
     client: DaytonaClient,
     sandbox: DaytonaSandboxObject,
@@ -113,7 +113,7 @@ export class DaytonaSandbox implements SandboxDriver {
     return DaytonaTerminal.open(this.#incarnation, options, call)
   }
 
-  /** Private: a visitor needs the token. */
+  /** The port is private: a request needs the token. */
   async getEndpoint(port: number, call: CallOptions): Promise<SandboxEndpoint> {
     await this.#check(call)
     const { url, token } = await this.#do(`Port ${port}`, this.#object.getPreviewLink(port), call)
@@ -159,13 +159,13 @@ export class DaytonaSandbox implements SandboxDriver {
   async fork(count: number, call: CallOptions): Promise<Array<DaytonaSandbox | Error>> {
     await this.#check(call)
     const copies: Array<DaytonaSandbox | Error> = []
-    // One after another: each is a look at the same disk.
+    // One at a time: each fork reads the same disk.
     for (let made = 0; made < count; made += 1)
       copies.push(await this.#fork(call).catch((error: unknown) => error as Error))
     return copies
   }
 
-  /** Of the start that this handle means; the vendor itself would take it of a stopped one, too. */
+  /** Checks that the handle's start still runs; the vendor would also save a stopped sandbox. */
   async refreshActivity(call: CallOptions): Promise<void> {
     await this.#check(call)
     await this.#do('Refreshing the activity', this.#object.refreshActivity(), call)
@@ -191,7 +191,7 @@ export class DaytonaSandbox implements SandboxDriver {
     return this.#incarnation.sandbox
   }
 
-  /** A copy has no label at first: until then it is found by the name that it gets for that. */
+  /** A fork has no label at first. Until it has one, its name identifies it. */
   async #fork(call: CallOptions): Promise<DaytonaSandbox> {
     const name = `sandkasten-fork-${randomId()}`
     const forking = this.#object.fork({ name }, this.#timeLimits.startMs / 1000)
@@ -206,7 +206,7 @@ export class DaytonaSandbox implements SandboxDriver {
     }
   }
 
-  /** Why a fork failed, once what it left is gone. */
+  /** Removes the leftovers of a failed fork, and returns its error. */
   async #unforked(name: string, failure: SandboxError): Promise<SandboxError> {
     let left = name
     try {
@@ -221,11 +221,11 @@ export class DaytonaSandbox implements SandboxDriver {
   }
 
   async #refresh(call: CallOptions): Promise<void> {
-    await this.#do('Looking at the sandbox', this.#object.refreshData(), call)
+    await this.#do('Reading the state of the sandbox', this.#object.refreshData(), call)
     if (infoOf(this.#object).status === 'destroyed') throw gone(this.sandboxId)
   }
 
-  /** That it runs, and is the start that this handle means. */
+  /** Checks that the sandbox runs and that this is the handle's start. */
   async #check(call: CallOptions): Promise<void> {
     await this.#incarnation.ask(['hello'], call)
   }

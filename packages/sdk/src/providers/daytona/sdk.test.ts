@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true })
 })
 
-/** A folder in which packages are installed as given, and what a program in it prints. */
+/** The output of a program in a folder with the given packages. */
 async function run(
   packages: Record<string, { version: string; code: string; bundled?: boolean }>,
 ): Promise<Record<string, string>> {
@@ -25,7 +25,7 @@ async function run(
     await writeFile(path.join(at, 'package.json'), JSON.stringify({ name, version, type: 'module', exports }))
     await writeFile(path.join(at, 'index.js'), code)
   }
-  // The provider as it is, moved to where these packages are found.
+  // Copies the provider to the folder with these packages.
   await cp(path.resolve(import.meta.dirname, '../..'), path.join(folder, 'src'), { recursive: true })
   await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
   await writeFile(
@@ -45,7 +45,7 @@ console.log(JSON.stringify({ code: error.code ?? 'none', message: error.message 
 const works = `export class Daytona { list() { return (async function* () {})() } async [Symbol.asyncDispose]() {} }`
 
 describe('the vendor’s SDK', () => {
-  it('is asked for only when it is used, with the line that installs it', async () => {
+  it('is needed only on use; the error prints the install command', async () => {
     expect(await run({})).toEqual({
       code: 'sdk_missing',
       message: 'The provider “daytona” needs the package @daytona/sdk.',
@@ -53,7 +53,7 @@ describe('the vendor’s SDK', () => {
     })
   })
 
-  it('is taken under its name, or under its old one', async () => {
+  it('is found under its name or its old name', async () => {
     expect((await run({ '@daytona/sdk': { version: '0.216.0', code: works } })).code).toBe('none')
     expect((await run({ '@daytonaio/sdk': { version: '0.218.0', code: works } })).code).toBe('none')
     const older = await run({ '@daytonaio/sdk': { version: '1.0.0', code: works } })
@@ -63,12 +63,12 @@ describe('the vendor’s SDK', () => {
     })
   })
 
-  it('is taken where its manifest cannot be read, as in a bundle', async () => {
+  it('is accepted without a readable manifest, as in a bundle', async () => {
     const bundled = { version: '0.216.0', code: works, bundled: true }
     expect((await run({ '@daytona/sdk': bundled })).code).toBe('none')
   })
 
-  it('of another major version, or one that does not load, is refused clearly', async () => {
+  it('is refused in another major version, or if it does not load', async () => {
     const other = await run({ '@daytona/sdk': { version: '1.2.0', code: works } })
     expect(other).toMatchObject({ code: 'sdk_missing', message: expect.stringContaining('1.2.0') })
     const broken = await run({ '@daytona/sdk': { version: '0.216.0', code: "import 'no-such-package'" } })
@@ -78,7 +78,7 @@ describe('the vendor’s SDK', () => {
     })
   })
 
-  it('may be handed in, and has to be one', async () => {
+  it('can be passed in, and is validated', async () => {
     class Daytona {
       async *list() {}
     }
@@ -89,7 +89,7 @@ describe('the vendor’s SDK', () => {
     await expect(other.list()).rejects.toMatchObject({ code: 'sdk_missing' })
   })
 
-  it('that does not take its settings is one error of the table', async () => {
+  it('reports refused settings as a SandboxError', async () => {
     class Daytona {
       constructor() {
         throw new Error('The endpoint is ambiguous.')
@@ -99,7 +99,7 @@ describe('the vendor’s SDK', () => {
     await expect(provider.list()).rejects.toMatchObject({ code: 'provider_error', provider: 'daytona' })
   })
 
-  it('needs credentials, said before anything is loaded', () => {
+  it('needs credentials, which are checked before it is loaded', () => {
     const { DAYTONA_API_KEY: _, ...rest } = process.env
     const before = process.env
     process.env = rest

@@ -1,7 +1,7 @@
 import { SandboxError } from '../../errors.ts'
 import { loadVendorSdk, type VendorPackage } from '../../shared/vendor-sdk.ts'
 
-/** The part of `@daytona/sdk` that is called here. A type test proves that the real one fits. */
+/** The part of `@daytona/sdk` that we call; a type test proves that the real one fits. */
 export interface DaytonaModule {
   readonly Daytona: new (config: DaytonaClientConfig) => DaytonaClient
 }
@@ -83,7 +83,7 @@ const vendorPackage: VendorPackage = {
   major: 0,
   fits: ({ Daytona }) => typeof Daytona === 'function',
 }
-/** The name that it had. */
+/** The package's former name. */
 const olderPackage: VendorPackage = { ...vendorPackage, name: '@daytonaio/sdk' }
 
 /** The caller's module, or the installed package, under either of its names. */

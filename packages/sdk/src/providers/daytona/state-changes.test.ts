@@ -4,7 +4,7 @@ import type { DaytonaSandboxObject } from './sdk.ts'
 import { awaken, settled } from './state-changes.ts'
 import { infoOf, managedLabel, nameLabel, setupLabel, vendorName } from './translation.ts'
 
-/** The vendor's object as far as its state goes: each look finds the next one. States that our front never has are seen only here. */
+/** A fake of the vendor's object: each refresh returns the next state. It covers states that our front never has. */
 function incarnation(states: string[], more: Partial<DaytonaSandboxObject> = {}) {
   const calls: string[] = []
   const object = {
@@ -40,7 +40,7 @@ async function code(work: Promise<unknown>): Promise<string> {
   return SandboxError.is(error) ? error.code : String(error)
 }
 
-describe('the vendor’s states', () => {
+describe('state changes', () => {
   it.each([
     [['started'], []],
     [['stopped'], ['start']],
@@ -68,7 +68,7 @@ describe('the vendor’s states', () => {
     expect(made.calls).toEqual(calls)
   })
 
-  it('an error that can be recovered from is recovered from; another one is said, with its reason', async () => {
+  it('recovers from a recoverable error; reports any other with its reason', async () => {
     const good = incarnation(['error'], { recoverable: true })
     await awaken(good.object, timeLimits, {})
     expect(good.calls).toEqual(['recover'])
@@ -79,12 +79,12 @@ describe('the vendor’s states', () => {
     expect(bad.calls).toEqual([])
   })
 
-  it('one that is destroyed, or goes away while it is waited for, is not_found', async () => {
+  it('reports a sandbox that is destroyed, also during the wait, as not_found', async () => {
     expect(await code(awaken(incarnation(['destroyed']).object, timeLimits, {}))).toBe('not_found')
     expect(await code(awaken(incarnation(['starting']).object, timeLimits, {}))).toBe('not_found')
   })
 
-  it('waiting has an end, by the clock and by the signal', async () => {
+  it('stops waiting at the timeout and on abort', async () => {
     const slow = incarnation(Array.from({ length: 1000 }, () => 'starting'))
     expect(await code(settled(slow.object, { startMs: 1, requestMs: 1 }, {}))).toBe('timeout')
     const controller = new AbortController()
@@ -93,7 +93,7 @@ describe('the vendor’s states', () => {
     expect(await code(waiting)).toBe('aborted')
   })
 
-  it('who sets a sandbox up is waited for; one who never came back is not', async () => {
+  it('waits for a creator during the setup, but not for a dead one', async () => {
     const long = new Date(Date.now() - 3_600_000).toISOString()
     expect(
       await code(
@@ -102,7 +102,7 @@ describe('the vendor’s states', () => {
     ).toBe('conflict')
   })
 
-  it('every state is one of ours, and one that nobody knows is unknown', () => {
+  it('maps every state to one of ours, and an unknown state to unknown', () => {
     const statuses = (state: string) => infoOf(incarnation([state]).object)
     expect(statuses('started')).toMatchObject({ status: 'running', rawStatus: 'started' })
     expect(statuses('snapshotting').status).toBe('running')
@@ -116,7 +116,7 @@ describe('the vendor’s states', () => {
     expect(info.createdAt).toBeUndefined()
   })
 
-  it('a name that the vendor may not take gets another one, always the same', async () => {
+  it('maps a name that the vendor refuses to a stable other name', async () => {
     expect(await vendorName('my-agent.1')).toBe('my-agent.1')
     const odd = await vendorName('ü / “odd”')
     expect(odd).toMatch(/^sk-[0-9a-f]{40}$/)

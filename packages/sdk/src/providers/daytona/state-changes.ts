@@ -30,7 +30,7 @@ export async function settled(
         hint: 'Try again later, or raise `startTimeoutMs` of the provider.',
       })
     if (since !== undefined && Date.now() - Date.parse(since) > setupMs)
-      throw new SandboxError('conflict', `The sandbox ${sandbox.id} was never set up to its end.`, {
+      throw new SandboxError('conflict', `The sandbox ${sandbox.id} was never set up completely.`, {
         provider: 'daytona',
         sandboxId: sandbox.id,
         hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
@@ -40,13 +40,13 @@ export async function settled(
     try {
       await sandbox.refreshData()
     } catch (error) {
-      const failure = translated(error, 'Looking at the sandbox', sandbox.id)
+      const failure = translated(error, 'Reading the state of the sandbox', sandbox.id)
       throw failure.code === 'not_found' ? gone(sandbox.id, failure) : failure
     }
   }
 }
 
-/** Deletes what must not stay, if the vendor lets go of it soon. What is gone already is fine. */
+/** Deletes a sandbox, and retries for a short time while the vendor refuses. A missing sandbox is not an error. */
 export async function removed(sandbox: DaytonaSandboxObject, { startMs }: TimeLimits): Promise<void> {
   const until = Date.now() + Math.min(startMs, removeMs)
   const work = () => translating('Deleting', sandbox.id, sandbox.delete(startMs / 1000))
@@ -55,14 +55,14 @@ export async function removed(sandbox: DaytonaSandboxObject, { startMs }: TimeLi
       return await again(work, undefined)
     } catch (error) {
       if (SandboxError.is(error, 'not_found')) return
-      // It is still being made.
+      // The vendor is still creating it.
       if (!SandboxError.is(error, 'conflict') || Date.now() > until) throw error
       await new Promise((resolve) => setTimeout(resolve, lookMs))
     }
   }
 }
 
-/** Running, wherever it comes from: stopped, paused, archived, or in an error that can be recovered from. */
+/** Starts a sandbox that is stopped, paused, archived, or in a recoverable error. */
 export async function awaken(
   sandbox: DaytonaSandboxObject,
   timeLimits: TimeLimits,

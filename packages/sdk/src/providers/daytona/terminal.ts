@@ -14,13 +14,13 @@ import type { Incarnation } from './incarnation.ts'
 import { DaytonaProcess } from './process.ts'
 
 const keptBytes = 1024 * 1024
-/** bash where it is, as a person would have it. */
+/** Prefers bash if the image has it. */
 const loginShell = {
   cmd: 'sh',
   args: ['-c', 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi'],
 }
 
-/** A pseudo-terminal, with a keeper like any program's: so it can be left, found again, and read from its beginning. */
+/** A pseudo-terminal with a keeper, like any program. So a client can disconnect, reconnect, and read it from the beginning. */
 export class DaytonaTerminal implements SandboxTerminal {
   readonly terminalId: string
   readonly #process: DaytonaProcess
@@ -43,7 +43,7 @@ export class DaytonaTerminal implements SandboxTerminal {
       ...(cmd === undefined ? loginShell : { cmd, args }),
       env: { TERM: 'xterm-256color', ...env },
       ...(cwd === undefined ? {} : { cwd }),
-      // Out of the way of processes: those may have the same id.
+      // A separate namespace: a process may have the same id.
       execId: `~${terminalId}`,
       stdin: 'pipe',
       detached: true,

@@ -2,18 +2,16 @@ import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 
-/** The vendor's words and ours. */
-
-/** On everything that is made here: lists show nothing else, so a clean-up never meets a stranger's. */
+/** Marks everything that this library creates. Lists show only marked sandboxes, so a cleanup never deletes others. */
 export const managedLabel = 'sandkasten.managed'
-/** One create: what a failed one has left is found by it. */
+/** Identifies one create call, to find the leftovers of a failed one. */
 export const createLabel = 'sandkasten.create'
-/** The name as it was given; the vendor's own may have to be another. */
+/** The requested name; the vendor's own name may differ. */
 export const nameLabel = 'sandkasten.name'
-/** Snapshots have no labels: ours are known by their names. */
+/** Snapshots have no labels, so a name prefix marks ours. */
 export const snapshotPrefix = 'sandkasten-'
 const peopleLabel = 'sandkasten.label'
-/** Its creator is still setting it up, since this time: others wait. */
+/** The creator is still setting up the sandbox, since this time; other callers wait. */
 export const setupLabel = 'sandkasten.setup'
 const language = 'code-toolbox-language'
 const ownLabels: readonly string[] = [managedLabel, createLabel, nameLabel, peopleLabel, setupLabel, language]
@@ -55,7 +53,7 @@ export function infoOf(sandbox: DaytonaSandboxObject): SandboxInfo {
 
 export function statusOf({ state = 'unknown', labels, recoverable }: DaytonaSandboxObject): SandboxStatus {
   if (state === 'started') return labels?.[setupLabel] === undefined ? 'running' : 'creating'
-  // It can be started again.
+  // The sandbox can be started again.
   if (state === 'error' && recoverable) return 'stopped'
   return statuses[state] ?? 'unknown'
 }
@@ -84,7 +82,7 @@ const statuses: Readonly<Record<string, SandboxStatus>> = {
   destroyed: 'destroyed',
 }
 
-/** States that something else follows, without anybody's doing. */
+/** Transient states: the vendor moves on to another state. */
 const transitional = new Set([
   'creating',
   'restoring',
@@ -105,7 +103,7 @@ export function isTransitional(state: string | undefined): boolean {
   return state !== undefined && transitional.has(state)
 }
 
-/** The vendor's name for a name of ours: names are unique there, and may hold less than ours do. */
+/** The vendor's name for a name of ours. The vendor's names are unique and allow fewer characters. */
 export async function vendorName(name: string): Promise<string> {
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/.test(name)) return name
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(name))
@@ -117,7 +115,7 @@ export function failed(sandbox: DaytonaSandboxObject): SandboxError {
     provider: 'daytona',
     sandboxId: sandbox.id,
     details: { state: sandbox.state, reason: sandbox.errorReason },
-    hint: 'details.reason has what Daytona says about it. Destroy it, and create it again.',
+    hint: 'details.reason has Daytona’s explanation. Destroy the sandbox and create it again.',
   })
 }
 

@@ -12,7 +12,7 @@ export interface E2BAccess {
   readonly requestTimeoutMs?: number
 }
 
-/** The vendor's account: its SDK, loaded when it is first needed, and what every call of it carries. */
+/** The vendor's SDK, loaded on first use, and the parameters of every call. */
 export class Account {
   readonly access: E2BAccess
   readonly #given: unknown
@@ -23,14 +23,14 @@ export class Account {
     this.#given = given
   }
 
-  /** One call; its failure as one of our errors, with the id that it went under. */
+  /** Makes one call. Translates its failure, and adds the request id. */
   async call<T>(
     work: (sdk: E2BSdk['Sandbox'], access: VendorAccess) => Promise<T>,
     options: { signal?: AbortSignal | undefined; sandboxId?: string; what?: string } = {},
   ): Promise<T> {
     this.#sdk ??= loadSdk(this.#given)
     const { Sandbox } = await this.#sdk.catch((error: unknown) => {
-      // The user may install the missing package and try again.
+      // Allow another try after the user has installed the missing package.
       this.#sdk = undefined
       throw error
     })

@@ -1,4 +1,4 @@
-/** What E2B's sandboxes can do through its SDK. Its daemon keeps no output, so a process is not found again with its history. */
+/** The abilities of E2B's sandboxes through its SDK. Its daemon keeps no output, so a process cannot be re-attached with its history. */
 export interface E2BCapabilities {
   readonly stdin: 'native'
   readonly shell: 'emulated'

@@ -18,7 +18,7 @@ import { destroySandbox, E2BSandbox, resumeMs, type SandboxHome } from './sandbo
 import type { VendorSandbox } from './sdk.ts'
 import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
 
-/** Options of create() that are the vendor's alone, under its own names. */
+/** Options of create() that only this vendor has, under its own names. */
 const vendorOptions = ['allowInternetAccess', 'iam', 'lifecycle', 'mcp', 'network', 'volumeMounts']
 
 export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
@@ -63,7 +63,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
       await sandbox.kill().catch((cleanUp: unknown) => {
         throw new AggregateError(
           [error, cleanUp],
-          `The sandbox ${sandbox.sandboxId} could not be used, nor ended.`,
+          `The sandbox ${sandbox.sandboxId} could neither be used nor destroyed.`,
         )
       })
       throw error
@@ -186,21 +186,21 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         provider: 'e2b',
       })
     if (snapshotId !== undefined && !isSnapshotId(snapshotId))
-      throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, { provider: 'e2b' })
+      throw new SandboxError('not_found', `The snapshot ${snapshotId} does not exist.`, { provider: 'e2b' })
     const unknown = Object.keys(own).find((option) => !vendorOptions.includes(option))
     if (unknown !== undefined)
       throw new SandboxError('invalid_argument', `\`providerOptions.${unknown}\` is not known.`, {
         provider: 'e2b',
-        hint: `Use one of ${vendorOptions.join(', ')}. What this library has a name for is given under that.`,
+        hint: `Use one of ${vendorOptions.join(', ')}. For other options, use the names of this library.`,
       })
     const { lifecycle = { onTimeout: { action: 'pause', keepMemory: false } }, network, ...rest } = own
     return {
       template: snapshotId ?? image ?? this.#template,
       options: {
         ...rest,
-        // When its time is up it is stopped, and keeps its disk.
+        // At the end of its lifetime the sandbox stops and keeps its disk.
         lifecycle,
-        // Ports need the sandbox's token, unless the caller decides otherwise.
+        // Ports need the sandbox's token by default.
         network: { allowPublicTraffic: false, ...(network as object | undefined) },
         metadata: metadataOf(spec, { stops: own.lifecycle === undefined }),
         envs: { ...spec.envVars },
@@ -209,7 +209,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     }
   }
 
-  /** Ends what one create has made. Nothing that costs is left. */
+  /** Removes the sandboxes of one create call, so that the user does not pay for them. */
   async #unmake(making: string): Promise<void> {
     const left = await this.account.call(async (sdk, access) => {
       const ids: string[] = []
@@ -222,10 +222,10 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   }
 }
 
-/** Failures of a create after which something may have been made all the same, if only the answer was lost. */
+/** Errors of a create that may still have made a sandbox, because only the response was lost. */
 const unsure = ['timeout', 'connection_lost', 'unavailable', 'provider_error', 'aborted'] as const
 
-/** Asks where the sandbox works: also a proof that its inside answers. */
+/** Reads the working directory. This also proves that the sandbox responds. */
 async function bound(sandbox: VendorSandbox, signal?: AbortSignal): Promise<Incarnation> {
   const { path } = await translating(sandbox.files.getInfo('.', { signal }), {
     signal,
@@ -243,7 +243,7 @@ function statesOf(wanted: ListSandboxesOpts['status']): Array<'running' | 'pause
   ]
 }
 
-/** Names of snapshots have slashes and colons; what would be another path of the vendor's API has not. */
+/** Names of snapshots contain slashes and colons. Refuses names that would form another path of the vendor's API. */
 function isSnapshotId(id: string): boolean {
   return (
     /^[A-Za-z0-9][\w.:/-]{0,300}$/.test(id) && !id.split('/').some((part) => part === '.' || part === '..')

@@ -4,12 +4,11 @@ import { abortedError } from '../../shared/abort.ts'
 export interface Circumstances {
   readonly signal?: AbortSignal | undefined
   readonly sandboxId?: string | undefined
-  /** The `X-Request-Id` that the request carried. */
   readonly requestId?: string | undefined
   readonly what?: string
 }
 
-/** Anything that a call of the SDK may reject with, as one code of our table. By class, status or vendor code, never by text. */
+/** Translates any rejection of an SDK call. Classifies by class, status or vendor code, never by text. */
 export function translated(error: unknown, circumstances: Circumstances = {}): SandboxError {
   const { signal, sandboxId, requestId, what } = circumstances
   if (signal?.aborted) return abortedError(signal, what)
@@ -47,11 +46,11 @@ function classified(error: unknown): { code: SandboxErrorCode; status?: number }
   if (typeof statusCode === 'number') return { code: byStatus(statusCode), status: statusCode }
   const named = typeof name === 'string' ? byClass[name] : undefined
   if (named) return { code: named }
-  // The SDK's Connect errors, where we call its client ourselves.
+  // The SDK's Connect errors, from calls to its RPC client.
   if (name === 'ConnectError' && typeof code === 'number') {
     const inner = (error as VendorError).cause
     if (code === unknownCode && inner instanceof Error) return { code: byCause(inner) ?? 'connection_lost' }
-    // Made by the client itself, of an answer that it does not understand: nothing was wrong with what was asked.
+    // The client itself raised it for a response that it could not parse; the request was valid.
     if (code === invalidCode && (error as VendorError).isWireError === false)
       return { code: 'provider_error' }
     return { code: byConnectCode[code] ?? 'provider_error' }
@@ -59,7 +58,7 @@ function classified(error: unknown): { code: SandboxErrorCode; status?: number }
   return { code: byCause(error) ?? 'provider_error' }
 }
 
-/** Faults of the connection carry a code of Node's or undici's, somewhere down their causes. */
+/** Connection failures carry a code of Node or undici somewhere in their causes. */
 function byCause(error: unknown): SandboxErrorCode | undefined {
   let at: unknown = error
   for (let depth = 0; at instanceof Error && depth < 6; at = at.cause, depth += 1) {
@@ -70,7 +69,7 @@ function byCause(error: unknown): SandboxErrorCode | undefined {
     if (name === 'TimeoutError') return 'timeout'
     if (name === 'AbortError') return 'aborted'
   }
-  // Fetch says a connection that broke in the middle is a TypeError, with no code of its own.
+  // Fetch reports a connection that broke off as a TypeError without a code.
   return error instanceof TypeError ? 'connection_lost' : undefined
 }
 
@@ -142,6 +141,6 @@ const byFault: Readonly<Record<string, SandboxErrorCode>> = {
 
 const hints: Partial<Record<SandboxErrorCode, string>> = {
   unauthenticated: 'Check apiKey (E2B_API_KEY), and that it belongs to apiUrl.',
-  rate_limited: 'Try again later. The E2B SDK has already retried as often as it may.',
+  rate_limited: 'Try again later. The E2B SDK has already used its retries.',
   timeout: 'Try again, or raise requestTimeoutMs.',
 }

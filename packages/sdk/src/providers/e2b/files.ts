@@ -10,12 +10,11 @@ import type { Guest } from './guest/guest.ts'
 import { watched } from './watch.ts'
 
 /**
- * Content goes through the vendor's files, as streams; everything else through scripts in the sandbox: the vendor's calls do not tell a
- * link from its target, a missing parent from a missing file, nor why something was refused.
+ * The vendor's file calls stream content. Scripts in the sandbox do everything else, because the vendor's calls do not
+ * distinguish a link from its target or a missing parent from a missing file, and do not report why they refuse.
  */
 export class E2BFiles implements FilesDriver {
   readonly #guest: () => Guest
-  /** How long the vendor may say nothing in the middle of a file. */
   readonly #idleMs: number
 
   constructor(guest: () => Guest, idleMs: number) {
@@ -33,7 +32,7 @@ export class E2BFiles implements FilesDriver {
     const stream = await guest
       .do(({ files }) => files.read(file, { format: 'stream', signal }), signal)
       .catch(async (error: unknown) => {
-        // Why, in our words; if the script finds nothing wrong, the vendor's own.
+        // The script finds the precise reason; otherwise report the vendor's error.
         if (
           SandboxError.is(
             error,
@@ -62,7 +61,7 @@ export class E2BFiles implements FilesDriver {
     const guest = await this.#checked()
     const file = this.#absolute(guest, path)
     const stage = `.sandkasten-${randomId()}`
-    // The vendor writes in place, and half of it if it comes to that: so beside it, and then by its name.
+    // The vendor writes in place, so a failure would leave a partial file: write a temporary file and rename it.
     const place = decoded(await guest.tell(scripts.place, [file, stage], path, signal))
     const folder = place.slice(0, place.lastIndexOf('/'))
     const silence = new Silence(this.#idleMs, 'e2b', signal)
@@ -190,14 +189,14 @@ export class E2BFiles implements FilesDriver {
   #absolute({ incarnation }: Guest, path: string): string {
     const absolute = path.startsWith('/') ? path : `${incarnation.workdir}/${path}`
     if (absolute.split('/').some((name) => new TextEncoder().encode(name).byteLength > 255))
-      throw new SandboxError('invalid_argument', 'A name in the path has more than 255 bytes.', {
+      throw new SandboxError('invalid_argument', 'A component of the path has more than 255 bytes.', {
         provider: 'e2b',
       })
     return absolute
   }
 }
 
-/** The upper digits of a raw mode. */
+/** File types by the upper digits of a raw mode. */
 const types: ReadonlyMap<number, FileStat['type']> = new Map([
   [0o10, 'file'],
   [0o04, 'directory'],
@@ -208,7 +207,7 @@ function decoded(base64: string): string {
   return new TextDecoder().decode(Uint8Array.from(atob(base64.trim()), (letter) => letter.charCodeAt(0)))
 }
 
-/** Remembers that the source of a write failed: that is then what the write failed with. */
+/** Records an error of the caller's source, so that the write reports it. */
 class Source {
   failure: unknown
   readonly stream: ReadableStream<Uint8Array>
@@ -227,7 +226,7 @@ class Source {
   }
 }
 
-/** The vendor gives whole files; what is not wanted of one is read and thrown away, or not read. */
+/** The vendor always sends whole files: skips the bytes before the range, and stops after it. */
 async function* partOf(
   stream: ReadableStream<Uint8Array>,
   start: number,
@@ -258,19 +257,19 @@ async function* partOf(
   } catch (error) {
     throw await explain(error)
   } finally {
-    // Not awaited: a stream that hangs may hang here too.
+    // Do not await: a hanging stream may never return.
     if (!whole) reader.cancel().catch(() => {})
   }
 }
 
-/** The SDK watches the time too, but what it aborts then may be forgotten by the garbage collector, and the read goes on for ever. */
+/** Our own idle timeout. The SDK's can be garbage-collected before it aborts, and the read would hang. */
 async function inTime<T>(reading: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
       () =>
         reject(
-          new SandboxError('timeout', `E2B sent nothing of the file for ${ms} ms.`, { provider: 'e2b' }),
+          new SandboxError('timeout', `E2B sent no data of the file for ${ms} ms.`, { provider: 'e2b' }),
         ),
       ms,
     )

@@ -5,8 +5,9 @@ import type { E2BTerminal } from './terminal.ts'
 import { notFound } from './translation.ts'
 
 /**
- * One start of a sandbox, shared by all handles of one provider. The vendor numbers no starts, so what this provider does itself it notes
- * here, and of what others do it learns by looking: at most every `lookEveryMs` before files are touched, and whenever a call fails.
+ * One start of a sandbox, shared by all handles of one provider. The vendor does not number starts. This provider records
+ * its own starts here. It detects others by requesting the state: at most every `lookEveryMs` before file operations, and
+ * whenever a call fails.
  */
 export class Incarnation {
   readonly sandboxId: string
@@ -14,7 +15,7 @@ export class Incarnation {
   readonly workdir: string
   readonly processes = new Map<string, Promise<E2BProcess>>()
   readonly terminals = new Map<string, Promise<E2BTerminal>>()
-  /** Stopped by us, or found to have been started anew. */
+  /** This provider stopped it, or found that it was restarted. */
   over = false
   #startedAt: number | undefined
   #lookedAt = 0
@@ -51,7 +52,7 @@ export class Incarnation {
     this.#paused = { resumed, resume }
   }
 
-  /** The vendor may count it as a start; for us it goes on. */
+  /** The vendor may count a resume as a start; for us the incarnation continues. */
   resume(): void {
     this.#startedAt = undefined
     this.#lookedAt = 0
@@ -59,7 +60,6 @@ export class Incarnation {
     this.#paused = undefined
   }
 
-  /** Resolves when it is not paused. */
   async resumed(): Promise<void> {
     await this.#paused?.resumed
   }
@@ -73,7 +73,7 @@ export class Incarnation {
 
 const lookEveryMs = 2_000
 
-/** The lives that a provider knows of, and how those rest that it laid to rest. */
+/** The known incarnations of a provider, and whether it stopped or paused them. */
 export class Incarnations {
   readonly #current = new Map<string, Incarnation>()
   readonly rest = new Map<string, 'paused' | 'stopped'>()
@@ -110,7 +110,7 @@ export function notRunning(sandboxId: string, state: string): SandboxError {
 }
 
 function interrupted(sandboxId: string): SandboxError {
-  return new SandboxError('interrupted', `The sandbox ${sandboxId} was started anew since.`, {
+  return new SandboxError('interrupted', `The sandbox ${sandboxId} was restarted.`, {
     provider: 'e2b',
     sandboxId,
   })

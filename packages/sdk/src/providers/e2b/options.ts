@@ -4,21 +4,20 @@ import type { E2BAccess } from './account.ts'
 export interface E2BProviderOptions {
   /** Default: `E2B_API_KEY`. */
   apiKey?: string
-  /** Another address than the vendor's own: of the control plane, default `E2B_API_URL`. */
+  /** The address of the control plane. Default: `E2B_API_URL`, or the vendor's own. */
   apiUrl?: string
-  /** And of the sandboxes, if one address serves all of them; default `E2B_SANDBOX_URL`. */
+  /** The address of the sandboxes, if one address serves all of them. Default: `E2B_SANDBOX_URL`. */
   sandboxUrl?: string
   /** Default: `E2B_DOMAIN`, or the vendor's own. */
   domain?: string
   /** The template of a sandbox that is created without `image`. Default: `base`. */
   template?: string
-  /** How long one request may take. Default: the SDK's, a minute. */
+  /** The timeout of one request. Default: the SDK's, one minute. */
   requestTimeoutMs?: number
   /** The package `e2b`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
 }
 
-/** Checks the options and completes them from the environment. */
 export function accessOf(options: E2BProviderOptions): E2BAccess {
   const env = e2bOptionsOf(environment())
   const apiKey = options.apiKey ?? env.apiKey
@@ -40,7 +39,6 @@ export function accessOf(options: E2BProviderOptions): E2BAccess {
   }
 }
 
-/** What the vendor's own variables say. */
 export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
   return {
@@ -51,7 +49,7 @@ export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>):
   }
 }
 
-/** Empty where there is no Node. */
+/** Empty in runtimes other than Node. */
 function environment(): Record<string, string | undefined> {
   return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
 }
@@ -59,11 +57,7 @@ function environment(): Record<string, string | undefined> {
 function address(url: string | undefined, option: string): string | undefined {
   if (!url) return undefined
   if (/^https?:\/\/./.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
-  throw new SandboxError(
-    'invalid_argument',
-    `\`${option}\` is not an address that begins with http:// or https://.`,
-    {
-      provider: 'e2b',
-    },
-  )
+  throw new SandboxError('invalid_argument', `\`${option}\` must begin with http:// or https://.`, {
+    provider: 'e2b',
+  })
 }

@@ -15,17 +15,16 @@ export interface OutputStreamOptions {
 }
 
 /**
- * What the vendor tells of one process, into a log that any number of readers share.
+ * Copies the vendor's event stream of one process into a log that several readers share.
  *
- *     vendor's stream ──► (greeting taken out) ──► log ──► readers
+ *     vendor's stream ──► (greeting removed) ──► log ──► readers
  *            ▲                                      │
- *            └────────── read on only when it has room
+ *            └──────── reads on only if there is room
  *
- * A stream that breaks while the sandbox is paused is picked up when it goes on; nothing is said meanwhile. Any other break is the end of
- * what we know: readers are told `connection_lost`, and nothing is started again.
+ * If the stream breaks while the sandbox is paused, it is reopened after the resume, and readers wait. After any other
+ * break, readers get `connection_lost`, and no process is started again.
  */
 export class OutputStream {
-  /** The vendor's number of it. */
   pid = 0
   readonly #guest: Guest
   readonly #log: OutputLog
@@ -57,7 +56,7 @@ export class OutputStream {
     })
   }
 
-  /** Resolves when the vendor has a process. */
+  /** Resolves when the vendor has started a process. */
   static async start(
     guest: Guest,
     { request, capacityBytes, signal }: OutputStreamOptions,
@@ -82,7 +81,7 @@ export class OutputStream {
     } catch (error) {
       throw await guest.explain(silence.blamed(error), signal, requestId)
     } finally {
-      // From here on the program runs, and may be silent; the caller's signal was for its start.
+      // From here on the program runs and may be silent; the caller's signal applied only to the start.
       silence.rest()
       forgetSilence()
       forget()
@@ -115,7 +114,7 @@ export class OutputStream {
     }
   }
 
-  /** After this time `kill` is called, and the exit says `timedOut`. */
+  /** Calls `kill` after this time, and sets `timedOut` in the exit. */
   limit(ms: number, kill: () => Promise<unknown>): void {
     if (this.#log.exit) return
     this.#timer = setTimeout(() => {
@@ -124,7 +123,7 @@ export class OutputStream {
     }, ms)
   }
 
-  /** Whether it ends within this time. */
+  /** Whether the process ends within this time. */
   async over(ms: number): Promise<boolean> {
     let timer: ReturnType<typeof setTimeout> | undefined
     const waited = new Promise<void>((resolve) => {
@@ -135,7 +134,7 @@ export class OutputStream {
     return this.#log.exit !== undefined
   }
 
-  /** Whether the vendor still has it, if we have not heard of its end. */
+  /** Whether the vendor still has the process, if its exit has not arrived. */
   async running(): Promise<boolean> {
     if (!this.#failure) return true
     const all = await this.inside(({ commands }) => commands.list())
@@ -176,7 +175,7 @@ export class OutputStream {
     }
   }
 
-  /** True when the process has ended. */
+  /** True if the process has ended. */
   async #drain(iterator: AsyncIterator<ProcessMessage>): Promise<boolean> {
     for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
       const event = next.value.event?.event
@@ -203,7 +202,7 @@ export class OutputStream {
   #push(type: 'stderr', data: Uint8Array): void {
     const greeting = this.#greeting
     if (greeting === undefined) {
-      // It may be the greeting, and come before it is asked for.
+      // The greeting may arrive before it is requested.
       if (this.#greeted) this.#log.push(type, data)
       else this.#held.push(data)
       return
@@ -236,12 +235,12 @@ export class OutputStream {
   }
 }
 
-/** A stream that is not read to its end keeps its connection, and with it this process. */
+/** Drains a stream: an unread stream keeps its connection open, and this process alive. */
 async function rest(iterator: AsyncIterator<unknown>): Promise<void> {
   try {
     while (!(await iterator.next()).done);
   } catch {
-    // All that was to be said has been said.
+    // All events have been delivered, so a failure here does not matter.
   }
 }
 
@@ -249,7 +248,7 @@ async function firstPid(iterator: AsyncIterator<ProcessMessage>, requestId: stri
   const { value, done } = await iterator.next()
   const event = done ? undefined : value.event?.event
   if (event?.case === 'start') return event.value.pid
-  throw new SandboxError('provider_error', 'E2B did not say that the process was started.', {
+  throw new SandboxError('provider_error', 'E2B did not confirm that the process was started.', {
     provider: 'e2b',
     requestId,
   })
@@ -261,7 +260,7 @@ function noGreeting(text: string): SandboxError {
     `The sandbox’s shell did not start the program: ${text.slice(0, 200)}`,
     {
       provider: 'e2b',
-      hint: 'A sandbox needs /bin/sh.',
+      hint: 'The template needs /bin/sh.',
     },
   )
 }

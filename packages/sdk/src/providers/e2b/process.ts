@@ -8,8 +8,8 @@ import { hunt, markVariable, start } from './guest/programs.ts'
 import { OutputStream, type OutputStreamOptions } from './output-stream.ts'
 
 /**
- * A program in the sandbox, read by this process from its first byte on: E2B's daemon tells what happens, and keeps nothing of it. So the
- * history is here, for as long as this process has it.
+ * A program in the sandbox whose output this process reads from the first byte. E2B's daemon keeps no output, so the
+ * history exists only in this process.
  */
 export class E2BProcess implements ProcessDriver {
   readonly execId: string
@@ -68,12 +68,12 @@ export class E2BProcess implements ProcessDriver {
     await this.#stream
       .inside(({ commands }) => commands.closeStdin(this.#stream.pid, callOptions(signal)))
       .catch(async (error: unknown) => {
-        // Of a program that has ended it is closed.
+        // The stdin of an ended program is already closed.
         if (isLost(error) || !(await this.#stream.over(endMs))) throw error
       })
   }
 
-  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  /** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
   async stream(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const unwanted = (error: unknown): 'over' => {
       if (isLost(error)) throw error
@@ -83,7 +83,7 @@ export class E2BProcess implements ProcessDriver {
       for await (const chunk of chunks) if ((await this.write(chunk, {}).catch(unwanted)) === 'over') return
       await this.closeStdin({}).catch(unwanted)
     } catch {
-      // The source broke off, or the way: the program must not take what it has for all there is.
+      // The source or the connection failed: kill the program, so that it does not treat partial input as complete.
       await this.kill('SIGKILL', {}).catch(() => {})
     }
   }
@@ -111,15 +111,15 @@ export class E2BProcess implements ProcessDriver {
 
 const endMs = 5_000
 
-/** What a request may carry, as base64 in JSON. */
+/** The most bytes in one request, which carries them as base64 in JSON. */
 const pieceBytes = 64 * 1024
 
-/** No timeout: a program that does not read its stdin makes the writer wait. */
+/** No timeout: the writer waits for a program that does not read its stdin. */
 function callOptions(signal: AbortSignal | undefined): { requestTimeoutMs: number; signal?: AbortSignal } {
   return { requestTimeoutMs: 0, signal }
 }
 
-/** The result of the program is unknown. */
+/** The program's result is unknown. */
 function isLost(error: unknown): boolean {
   return SandboxError.is(error, 'aborted', 'connection_lost', 'timeout', 'unavailable', 'not_running')
 }
@@ -158,7 +158,7 @@ export async function startProcess(
     signal,
   })
   greeted.catch((error: unknown) => {
-    // It may run although the response was lost, and could not be stopped later: kill it.
+    // The program may run although the response was lost, and no handle could stop it: kill it.
     if (SandboxError.is(error, 'aborted', 'connection_lost', 'timeout'))
       guest.ask(hunt, ['KILL', mark]).catch(() => {})
   })
@@ -180,7 +180,6 @@ export async function startProcess(
     stream,
     piped: spec.stdin !== 'empty',
   })
-  // The caller cancelled during the start: kill the program.
   if (signal?.aborted) {
     await process.kill('SIGKILL', {}).catch(() => {})
     throwIfAborted(signal, `The command ${spec.cmd}`)
@@ -200,7 +199,7 @@ async function begin(
 }
 
 const refusals: Readonly<Record<string, (spec: ProcessSpec) => string>> = {
-  command_not_found: ({ cmd }) => `There is no program ${cmd}.`,
-  cwd_not_found: ({ cwd }) => `There is no folder ${cwd}.`,
-  permission_denied: ({ cmd }) => `${cmd} may not be run.`,
+  command_not_found: ({ cmd }) => `The program ${cmd} does not exist.`,
+  cwd_not_found: ({ cwd }) => `The working directory ${cwd} does not exist.`,
+  permission_denied: ({ cmd }) => `${cmd} is not executable.`,
 }

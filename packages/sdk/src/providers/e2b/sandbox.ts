@@ -21,15 +21,14 @@ import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
 
-/** What sandboxes need of their driver. */
 export interface SandboxHome {
   readonly account: Account
   readonly incarnations: Incarnations
-  /** Running, with its data plane known. */
+  /** Returns the running sandbox with the address of its data plane. */
   connect(sandboxId: string, call: CallOptions): Promise<Incarnation>
 }
 
-/** One start of a sandbox, as one handle sees it; none while it rests. */
+/** A handle's view of one start of a sandbox, or of none while it is stopped or paused. */
 export class E2BSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly workdir: string
@@ -87,7 +86,7 @@ export class E2BSandbox implements SandboxDriver {
     return opening
   }
 
-  /** By headers where one address serves all sandboxes; by a host of its own elsewhere. */
+  /** Uses headers if one address serves all sandboxes; otherwise each sandbox has its own host. */
   async getEndpoint(port: number, _: CallOptions): Promise<SandboxEndpoint> {
     const guest = this.#guest()
     await guest.check()
@@ -122,7 +121,7 @@ export class E2BSandbox implements SandboxDriver {
   async pause(call: CallOptions): Promise<void> {
     const guest = this.#guest()
     await guest.check()
-    // Noted first: streams of programs break with it, and must not be taken for lost.
+    // Recorded first: streams of programs break with the pause, and must not count as lost.
     guest.incarnation.pause()
     try {
       await guest.manage((sandbox, how) => sandbox.pause(how), call.signal)
@@ -155,7 +154,7 @@ export class E2BSandbox implements SandboxDriver {
     await guest.check()
     const { endAt } = await this.#home.account.info(this.sandboxId, signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
-    // Not cancelled on the way: what a cancelled fork has made is known only when it is answered, and is then ended.
+    // Do not cancel the request: only its response tells what to remove.
     const making = guest
       .manage((sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }))
       .then((copies) =>
@@ -169,7 +168,7 @@ export class E2BSandbox implements SandboxDriver {
   async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     const { endAt, state } = await this.#home.account.info(this.sandboxId, call.signal)
     if (state !== 'running') throw notRunning(this.sandboxId, state)
-    // The vendor sets it anew, also to less.
+    // The vendor replaces the lifetime, even with a shorter one.
     if (endAt.getTime() >= Date.now() + ms) return
     await this.#guest().manage((sandbox, how) => sandbox.setTimeout(ms, how), call.signal)
   }
@@ -178,7 +177,7 @@ export class E2BSandbox implements SandboxDriver {
     return destroySandbox(this.#home, this.sandboxId, signal)
   }
 
-  /** Never rejects: what becomes of one copy is nothing to the others. */
+  /** Never rejects: one failed fork does not affect the others. */
   async #joined({ sandboxId }: VendorSandbox): Promise<E2BSandbox | Error> {
     try {
       return new E2BSandbox(this.#home, sandboxId, await this.#home.connect(sandboxId, {}))

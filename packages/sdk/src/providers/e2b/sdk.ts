@@ -63,7 +63,6 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
-/** Of calls that go to the control plane. */
 interface ControlOptions extends CallOptions {
   headers?: Record<string, string>
 }
@@ -107,8 +106,9 @@ export interface VendorFiles {
 }
 
 /**
- * The SDK's own client of the sandbox's processes. Its `commands.run` stands on it, decodes the output to text, and so loses every byte that
- * is none; it takes a shell line, and no arguments. It is a private member, so it is looked for, and a version that has none is refused.
+ * The SDK's own client for processes in the sandbox. The public `commands.run` uses it, but decodes the output to text, which
+ * loses bytes that are not UTF-8, and takes a shell line instead of arguments. The client is a private member, so a version
+ * of the SDK without it is refused.
  */
 export interface ProcessRpc {
   start(request: StartRequest, options: RpcOptions): AsyncIterable<ProcessMessage>
@@ -128,7 +128,7 @@ export interface StartRequest {
 export interface RpcOptions {
   signal?: AbortSignal
   headers?: Record<string, string>
-  /** 0: the program may run as long as it wants. */
+  /** 0: no time limit. */
   timeoutMs: number
 }
 
@@ -149,7 +149,7 @@ export type ProcessOutput =
 export interface ProcessEnd {
   readonly exitCode: number
   readonly exited: boolean
-  /** As Go says it: `exit status 3`, `signal: killed`. */
+  /** In Go's format: `exit status 3`, `signal: killed`. */
   readonly status: string
 }
 
@@ -157,7 +157,7 @@ export const vendorPackage: VendorPackage = {
   provider: 'e2b',
   name: 'e2b',
   major: 2,
-  // Forks came late in 2.x, and nothing before it has all that we call.
+  // Older versions lack forks or other calls that we use.
   fits: ({ Sandbox }) =>
     typeof Sandbox === 'function' && 'createSnapshot' in Sandbox && 'fork' in Sandbox && 'connect' in Sandbox,
 }

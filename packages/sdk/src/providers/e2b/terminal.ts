@@ -15,7 +15,7 @@ import type { Guest } from './guest/guest.ts'
 import { hunt, markVariable } from './guest/programs.ts'
 import { OutputStream } from './output-stream.ts'
 
-/** A pseudo-terminal of the vendor's; what its screen was sent is kept in this process. */
+/** One of the vendor's pseudo-terminals. This process keeps its output. */
 export class E2BTerminal implements SandboxTerminal {
   readonly terminalId: string
   readonly #guest: Guest
@@ -62,7 +62,7 @@ export class E2BTerminal implements SandboxTerminal {
   }
 }
 
-/** A login shell unless told otherwise, in the folder where the sandbox works. */
+/** Starts a login shell by default, in the sandbox's working directory. */
 export async function openTerminal(
   guest: Guest,
   options: OpenTerminalOptions & { cols: number; rows: number; terminalId: string },

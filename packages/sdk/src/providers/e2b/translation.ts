@@ -6,13 +6,13 @@ import type { VendorListed } from './sdk.ts'
 
 /** Translates between E2B and us. Its metadata holds our labels and a few hidden keys. */
 
-/** What `list()` finds ours by. */
+/** Marks the sandboxes that `list()` returns. */
 export const ownMark = 'sandkasten'
 const peopleLabel = 'sandkasten.label'
 const createdLabel = 'sandkasten.created'
-/** One create: if its answer is lost, what it made is found by this. */
+/** Identifies one create call, to find its sandbox if the response is lost. */
 export const makingLabel = 'sandkasten.making'
-/** When its time is up it is stopped: the vendor says `paused` for that too. */
+/** The sandbox stops at the end of its lifetime. The vendor calls that `paused` too. */
 const stopsLabel = 'sandkasten.stops'
 
 export function metadataOf(
@@ -21,7 +21,7 @@ export function metadataOf(
 ): Record<string, string> {
   const reserved = Object.keys(labels).find((key) => key === ownMark || key.startsWith(`${ownMark}.`))
   if (reserved !== undefined)
-    throw new SandboxError('invalid_argument', `The label ${reserved} is one of our own.`, {
+    throw new SandboxError('invalid_argument', `The label ${reserved} is reserved for this library.`, {
       provider: 'e2b',
       hint: 'Choose a name that does not begin with sandkasten.',
     })
@@ -53,7 +53,7 @@ export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefi
   }
 }
 
-/** The vendor calls sandboxes with and without kept memory `paused`; only what we did ourselves is known. */
+/** The vendor reports `paused` with and without kept memory. We can tell them apart only if this provider did it. */
 function statusOf(
   { state, metadata, endAt }: VendorListed,
   rest: 'paused' | 'stopped' | undefined,
@@ -64,16 +64,19 @@ function statusOf(
   return metadata[stopsLabel] === '1' && endAt.getTime() <= Date.now() ? 'stopped' : 'paused'
 }
 
-/** An id that could be one; anything else would be a path of the vendor's API. */
+/** Whether the id is well-formed. Any other text could form another path of the vendor's API. */
 export function isId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/.test(id)
 }
 
 export function notFound(sandboxId: string): SandboxError {
-  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, { provider: 'e2b', sandboxId })
+  return new SandboxError('not_found', `The sandbox ${sandboxId} does not exist.`, {
+    provider: 'e2b',
+    sandboxId,
+  })
 }
 
-/** The words of Go, in which the vendor tells how a program ended. */
+/** Go's names of signals, which the vendor uses. */
 export const signalNames: Readonly<Record<string, readonly [name: string, number: number]>> = {
   hangup: ['SIGHUP', 1],
   interrupt: ['SIGINT', 2],
@@ -92,7 +95,7 @@ export const signalNames: Readonly<Record<string, readonly [name: string, number
   terminated: ['SIGTERM', 15],
 }
 
-/** What the vendor says of a program's end: `exit status 3`, `signal: killed (core dumped)`. */
+/** Parses how a program ended: `exit status 3`, `signal: killed (core dumped)`. */
 export function exitOf({ exitCode, status }: { exitCode: number; status: string }): {
   exitCode: number
   signal?: string

@@ -2,7 +2,7 @@ import { onAbort, throwIfAborted } from '../../shared/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'
 
-/** Resolves once the vendor watches. It watches folders only: a file is watched by way of its own. */
+/** Resolves once the vendor watches. The vendor watches only folders, so a file is watched through its folder. */
 export async function watched(
   guest: Guest,
   path: string,
@@ -59,7 +59,7 @@ export async function watched(
   }
 }
 
-/** A file that gets another name is gone from its old one; of its new one we are told by itself. */
+/** A rename removes the old name; a separate event reports the new one. */
 function changeOf(name: string, type: string): FileChange | undefined {
   const known = types[type]
   return known && { type: known, path: name.replace(/^\.?\//, '') }

@@ -9,14 +9,13 @@ import { checkCwd } from './child.ts'
 import type { OutputPipe } from './output-pipe.ts'
 import { childrenOf } from './process-tree.ts'
 
-/** How a command on a shell ended. */
 export interface ShellStatus {
   readonly exitCode: number
-  /** Unknown when the shell itself ended. */
+  /** Unknown if the shell itself ended. */
   readonly cwd?: string
 }
 
-/** The bash process behind a shell, and the two descriptors that steer it. */
+/** The bash process behind a shell, and the two descriptors that control it. */
 export class Bash {
   readonly pid: number
   readonly #child: ChildProcess
@@ -62,7 +61,7 @@ export class Bash {
       this.#ended = { exitCode: code ?? 128 + (signal ? constants.signals[signal] : 0) }
       this.#waiting?.resolve(this.#ended)
     })
-    // An open shell does not keep this process alive; a command that runs does, through its output pipe.
+    // An open shell does not keep this process alive; a running command does, through its output pipe.
     child.unref()
     for (const stream of [child.stdin, status]) (stream as unknown as { unref(): void }).unref()
   }
@@ -73,7 +72,7 @@ export class Bash {
 
   run(output: OutputPipe): Promise<ShellStatus> {
     const nonce = randomId(26)
-    // `$?` is what the command before ended with, as in any shell; `||`, so that `set -e` does not mind.
+    // Sets `$?` to the previous command's exit code. `||` keeps `set -e` from ending the shell.
     const before = this.#lastStatus === 0 ? '' : `__sandkasten_status ${this.#lastStatus} || `
     const line = `${before}\\builtin source ${quoteArg(output.script)} </dev/null >${quoteArg(output.file)} 2>&1 3>&-`
     const report = `\\builtin printf '%s %s ' ${nonce} "$?" >&3; \\builtin pwd >&3; \\builtin printf '\\0' >&3`
@@ -84,11 +83,11 @@ export class Bash {
     })
   }
 
-  /** Ends what runs now but not the shell, unless it will not let go. Jobs from before are left alone. */
+  /** Ends the current command, but not background jobs of earlier ones. Kills the shell only if it does not respond. */
   async interrupt(older: readonly number[]): Promise<void> {
     for (let round = 0; round < 40 && this.#waiting && this.running; round += 1) {
       const children = (await childrenOf(this.pid)).filter((pid) => !older.includes(pid))
-      // SIGINT first, as from a keyboard: of that the shell does not print a report.
+      // SIGINT first, as from a keyboard: the shell prints no message for it.
       for (const pid of children) await signalSubtree(pid, round < 3 ? 'SIGINT' : 'SIGKILL')
       if (!this.#waiting) return
       this.#child.kill('SIGUSR1')
@@ -119,6 +118,6 @@ async function signalSubtree(pid: number, signal: NodeJS.Signals): Promise<void>
   try {
     process.kill(pid, signal)
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-/** What a local sandbox can do on the best platform. Where a program is missing, the provider's data says so. */
+/** The abilities on the best platform. The provider omits those that need a missing program. */
 export interface LocalCapabilities {
   readonly stdin: 'native'
   readonly reattach: 'native'
@@ -10,9 +10,9 @@ export interface LocalCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'emulated'
   readonly lifetime: 'native'
-  /** Wherever there are bash and named pipes: not on Windows. */
+  /** Needs bash and named pipes, so not on Windows. */
   readonly shell: 'native'
-  /** Linux, by way of script(1): Node has no pseudo-terminals of its own. */
+  /** Linux only, through script(1): Node has no pseudo-terminals. */
   readonly terminal: 'emulated'
 }
 

@@ -9,7 +9,7 @@ import { processMarker } from './environment.ts'
 import { killTree, signalTree, type Target } from './process-tree.ts'
 
 export interface ChildSpec {
-  /** Unique to this process on this machine: what all that it starts is recognised by. */
+  /** A unique mark on this machine, which identifies all descendants of the process. */
   readonly marker: string
   readonly cmd: string
   readonly args: readonly string[]
@@ -21,12 +21,11 @@ export interface ChildSpec {
 }
 
 /**
- * One program with its output log: what a process handle stands on, whether it runs in this process or, for a
- * detached one, in its supervisor.
+ * One program with its output log. It runs in this process or, if detached, in its supervisor.
  *
- * The program's end is its own exit, not the end of its output: `sh -c 'server &'` ends although the server still
- * holds the pipe. What was written before the exit is read to the last byte; what comes after it is read and
- * thrown away, so that the server does not die of a closed pipe.
+ * The program has ended when its own process has, not when its output ends: `sh -c 'server &'` ends although the server
+ * still holds the pipe. Output from before the exit is read to the last byte. Later output is read and discarded, so that
+ * the server does not get SIGPIPE.
  */
 export class Child {
   readonly pid: number
@@ -39,7 +38,7 @@ export class Child {
   #paused = false
   #onResume: (() => void) | undefined
 
-  /** Resolves when the program runs; `command_not_found` and the like are rejections. */
+  /** Resolves when the program runs. Rejects with `command_not_found` and similar errors. */
   static async start(spec: ChildSpec): Promise<Child> {
     checkCwd(spec.cwd)
     let child: ChildProcess
@@ -48,7 +47,7 @@ export class Child {
         cwd: spec.cwd,
         env: { ...spec.env, [processMarker]: spec.marker },
         stdio: [spec.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
-        // A process group of its own, so that one signal reaches all of it.
+        // A separate process group, so that one signal reaches all of it.
         detached: process.platform !== 'win32',
         windowsHide: true,
       })
@@ -76,10 +75,10 @@ export class Child {
         this.#reads += 1
         this.log.push(name, data)
       })
-      // A reset pipe is an end of output like any other.
+      // Treat a reset pipe as the end of output.
       stream.on('error', () => {})
     }
-    // Writing to a program that has ended is reported by write() itself.
+    // write() reports a write to an ended program.
     child.stdin?.on('error', () => {})
     const timer = spec.timeoutMs === undefined ? undefined : setTimeout(() => this.#expire(), spec.timeoutMs)
     child.once('exit', (code, signal) => {
@@ -132,8 +131,8 @@ export class Child {
   }
 
   /**
-   * Everything that the program wrote is in the pipes by now, and one turn of the event loop reads all that a
-   * pipe can hold. So: turns until one brings nothing, waiting whenever a slow reader has stopped us.
+   * After the exit, all output is in the pipes, and one turn of the event loop reads everything that a pipe can hold. So this
+   * waits until a turn reads nothing, and for slow readers that paused the pipe.
    */
   async #drain(): Promise<void> {
     const open = () =>
@@ -156,7 +155,7 @@ export class Child {
   }
 }
 
-/** A missing folder and a missing program look the same to the system; only one of them is `cwd_not_found`. */
+/** The system reports a missing folder and a missing program alike; this finds out which it is. */
 export function checkCwd(cwd: string): void {
   try {
     if (statSync(cwd).isDirectory()) return
@@ -177,7 +176,7 @@ function startError(cmd: string, error: unknown): SandboxError {
   const options = { provider: 'local', cause: error, details: { cmd } }
   const errno = errnoOf(error)
   if (errno === 'ENOENT' || errno === 'ENOTDIR')
-    return new SandboxError('command_not_found', `There is no program “${cmd}”.`, options)
+    return new SandboxError('command_not_found', `The program “${cmd}” does not exist.`, options)
   if (errno === 'EACCES' || errno === 'EPERM') {
     return new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
       ...options,

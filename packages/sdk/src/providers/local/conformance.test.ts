@@ -12,5 +12,5 @@ conformance({
   commands: posixCommands({ server: 'node' }),
   ...(process.platform === 'linux'
     ? { leftovers: processesOf }
-    : { without: { leftovers: 'processes are found through /proc, which only Linux has' } }),
+    : { without: { leftovers: 'the check needs /proc, which only Linux has' } }),
 })

@@ -12,7 +12,7 @@ import type { LocalShell } from './shell.ts'
 import { LocalSnapshots } from './snapshots.ts'
 import type { LocalTerminal } from './terminal.ts'
 
-/** Local sandboxes: there is nothing to boot, and what runs in one are child processes. */
+/** Local sandboxes. There is nothing to boot, and programs are child processes. */
 export class LocalDriver
   extends FolderDriver<LocalCapabilities>
   implements ProviderDriver<LocalCapabilities>
@@ -60,7 +60,7 @@ export class LocalDriver
     return this.snapshots.delete(snapshotId)
   }
 
-  /** What handles of the same sandbox, made by this provider, share. */
+  /** State shared by this provider's handles of one sandbox. */
   openThings(sandboxId: string): OpenThings {
     let things = this.#open.get(sandboxId)
     if (!things) {
@@ -80,7 +80,7 @@ export class LocalDriver
   ): Promise<void> {
     const { workspace, home, tmp, partial, processes } = foldersOf(folder)
     if (snapshotId !== undefined) await this.snapshots.restore(snapshotId, workspace)
-    await guarded('The sandbox’s folders could not be made', async () => {
+    await guarded('The sandbox’s folders could not be created', async () => {
       for (const each of [workspace, home, tmp, partial, processes])
         await mkdir(each, { recursive: true, mode: 0o700 })
     })

@@ -1,12 +1,12 @@
 import path from 'node:path'
 
-/** Marks every process of a sandbox, and of one command in it, so that all of them can be found again. */
+/** Mark every process of a sandbox and of one command, so that all of them can be found. */
 export const sandboxMarker = 'SANDKASTEN_SANDBOX'
 export const processMarker = 'SANDKASTEN_PROCESS'
 
 /**
- * What a command sees of this process's environment: where programs are, and what the operating system needs to
- * run any. Nothing else is inherited, so no secret of the host process reaches a sandbox unless it is named.
+ * The variables of this process that commands inherit: PATH, the locale, and the operating system's requirements. Nothing
+ * else is inherited, so no secret of this process reaches a sandbox unless `inheritEnv` names it.
  */
 export function baseEnvironment(options: {
   home: string

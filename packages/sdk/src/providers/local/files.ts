@@ -26,8 +26,8 @@ import { confine } from './paths.ts'
 import { watchFolder } from './watch.ts'
 
 /**
- * Files of one local sandbox. Every path goes through `confine`, and what is opened then is opened without
- * following a link. Whole files are written beside the workspace, in `partial`, and renamed into it.
+ * Files of one local sandbox. Every path goes through `confine`, and the result is opened without following links. Whole
+ * files are written to `partial`, beside the workspace, and renamed into it.
  */
 export class LocalFiles implements FilesDriver {
   readonly #root: string
@@ -55,7 +55,7 @@ export class LocalFiles implements FilesDriver {
       throw new SandboxError('invalid_argument', `${given} is not a regular file.`, { provider: 'local' })
     })
     const { start, end } = range
-    // createReadStream's end is inclusive, so it has no way to say “nothing”.
+    // createReadStream's end is inclusive, so it cannot express an empty range.
     const last = end === undefined ? undefined : Math.max(end - 1, start)
     const stream = handle.createReadStream({ start, end: last, highWaterMark: 256 * 1024 })
     if (end === start) stream.destroy()
@@ -91,12 +91,14 @@ export class LocalFiles implements FilesDriver {
 
   async stat(given: string, { follow }: { follow: boolean }): Promise<FileStat> {
     const file = await this.#resolve(given, follow)
-    return guarded(`Looking at ${given}`, async () => factsOf(await (follow ? stat(file) : lstat(file))))
+    return guarded(`Reading the attributes of ${given}`, async () =>
+      factsOf(await (follow ? stat(file) : lstat(file))),
+    )
   }
 
   async mkdir(given: string, { recursive, mode }: { recursive: boolean; mode?: number }): Promise<void> {
     const folder = await this.#resolve(given)
-    await guarded(`Making the folder ${given}`, () => mkdir(folder, { recursive, mode }))
+    await guarded(`Creating the folder ${given}`, () => mkdir(folder, { recursive, mode }))
   }
 
   async rename(from: string, to: string): Promise<void> {
@@ -125,7 +127,7 @@ export class LocalFiles implements FilesDriver {
     await guarded(`Changing the mode of ${given}`, () => chmod(file, mode))
   }
 
-  /** A link may say anything; following it is what is confined. */
+  /** A link may have any target; access through it is confined. */
   async symlink(target: string, given: string): Promise<void> {
     const file = await this.#resolve(given, false)
     await guarded(`Linking ${given}`, () => symlink(target, file))
@@ -181,7 +183,7 @@ export class LocalFiles implements FilesDriver {
 const noFollow = constants.O_NOFOLLOW ?? 0
 const nonBlock = constants.O_NONBLOCK ?? 0
 
-/** Where a file is in the way, that is what is wrong, and not that something “exists”. */
+/** Reports a file in the way of a folder as `not_a_directory` instead of `file_exists`. */
 async function makeParents(file: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true }).catch((error) => {
     throw errnoOf(error) === 'EEXIST' ? Object.assign(error, { code: 'ENOTDIR' }) : error
@@ -258,6 +260,6 @@ function ignoreUnreadable(error: unknown): [] {
 function rootError(what: string): SandboxError {
   return new SandboxError('invalid_argument', `The sandbox’s working directory itself cannot be ${what}.`, {
     provider: 'local',
-    hint: 'Remove what is in it, or destroy the sandbox.',
+    hint: 'Remove its content, or destroy the sandbox.',
   })
 }

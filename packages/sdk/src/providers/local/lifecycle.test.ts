@@ -12,7 +12,7 @@ describe('local sandboxes', async () => {
   const root = await temporaryFolder()
   const provider = providerAt(root)
 
-  it('processes that race for a name all get the same sandbox, made once', async () => {
+  it('processes that race for a name get the same sandbox, created once', async () => {
     const race = () =>
       inAnotherProcess(
         root,
@@ -40,7 +40,7 @@ describe('local sandboxes', async () => {
     await again.destroy()
   })
 
-  it('a lock whose holder died is taken over', async () => {
+  it('takes over the lock of a dead process', async () => {
     const sandbox = await provider.create()
     await writeFile(
       path.join(root, 'sandboxes', sandbox.sandboxId, 'lock'),
@@ -51,7 +51,7 @@ describe('local sandboxes', async () => {
     await sandbox.destroy()
   })
 
-  it('a detached process ends with its sandbox’s lifetime, also without a process that watches it', async () => {
+  it('a detached process ends with its sandbox’s lifetime, even if its starter is gone', async () => {
     const [id, pid] = (
       await inAnotherProcess(
         root,
@@ -66,7 +66,7 @@ describe('local sandboxes', async () => {
     await provider.destroy(id!)
   })
 
-  it('lets only the owner read the environment that was given at create', async () => {
+  it('lets only the owner read the environment passed to create', async () => {
     const sandbox = await provider.create({ envVars: { TOKEN: 'secret' } })
     const { mode } = await (await import('node:fs/promises')).stat(
       path.join(root, 'sandboxes', sandbox.sandboxId, 'sandbox.json'),
@@ -82,7 +82,7 @@ describe('local sandboxes', async () => {
     await provider.deleteSnapshot(snapshotId)
   })
 
-  it('does not hang on a named pipe that a program left where a file is expected', async () => {
+  it('does not hang on a named pipe in place of a file', async () => {
     const sandbox = await provider.create()
     await sandbox.runCommand({ cmd: 'mkfifo', args: ['pipe'] })
     await expect(sandbox.files.readFile('pipe')).rejects.toMatchObject({ code: 'invalid_argument' })
@@ -95,7 +95,7 @@ describe('local sandboxes', async () => {
     await Promise.all([sandbox.destroy(), copy.destroy(), provider.deleteSnapshot(snapshotId)])
   })
 
-  it('removes folders that a program has closed to itself', async () => {
+  it('removes folders without permissions', async () => {
     const sandbox = await provider.create()
     await mkdir(path.join(sandbox.workdir, 'closed/deep'), { recursive: true })
     await chmod(path.join(sandbox.workdir, 'closed/deep'), 0)
@@ -104,7 +104,7 @@ describe('local sandboxes', async () => {
     expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(sandbox.sandboxId)
   })
 
-  it('a full disk is told as such, and leaves the old content and nothing half-made', async ({ skip }) => {
+  it('reports a full disk, and keeps the old content without partial files', async ({ skip }) => {
     if (process.getuid?.() !== 0 || process.platform !== 'linux')
       skip('needs root on Linux, to mount a small disk')
     const small = await temporaryFolder()
@@ -138,7 +138,7 @@ describe('local sandboxes', async () => {
     expect(await readdir(path.join(small, 'sandboxes'))).toEqual([])
   })
 
-  it('a root that cannot be used is told as such', async () => {
+  it('reports an unusable root', async () => {
     const file = path.join(root, 'a-file')
     await writeFile(file, '')
     const broken = providerAt(path.join(file, 'below'))
@@ -146,7 +146,7 @@ describe('local sandboxes', async () => {
     await expect(broken.create()).rejects.toMatchObject({ code: 'not_a_directory' })
   })
 
-  it('warns once that there is no isolation, unless that was accepted', async () => {
+  it('warns once about the missing isolation, unless accepted', async () => {
     const warnings: string[] = []
     const listen = (warning: Error & { code?: string }) => warnings.push(warning.code ?? '')
     process.on('warning', listen)
@@ -158,7 +158,7 @@ describe('local sandboxes', async () => {
     expect(provider.isolation).toBe('none')
   })
 
-  it('says of each platform what it can do there', () => {
+  it('declares the abilities of each platform', () => {
     expect(localCapabilities('linux', () => true)).toMatchObject({ shell: 'native', terminal: 'emulated' })
     expect(localCapabilities('darwin', () => true)).not.toHaveProperty('terminal')
     expect(localCapabilities('win32', () => true)).not.toHaveProperty('shell')
@@ -166,7 +166,7 @@ describe('local sandboxes', async () => {
   })
 })
 
-/** Creates a named sandbox and never finishes doing so. */
+/** Starts to create a named sandbox and never finishes. */
 function creator(root: string): string {
   const module = JSON.stringify(new URL('./index.ts', import.meta.url).href)
   return `const { LocalProvider } = await import(${module})

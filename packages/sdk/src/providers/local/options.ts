@@ -1,8 +1,8 @@
 export interface LocalProviderOptions {
-  /** Where sandboxes are kept. Default: `local` in `$SANDKASTEN_HOME`, or in `~/.sandkasten`. */
+  /** The folder of the sandboxes. Default: `local` in `$SANDKASTEN_HOME`, or in `~/.sandkasten`. */
   root?: string
-  /** Variables of this process that commands may see; otherwise they see PATH and the locale only. */
+  /** Variables of this process that commands inherit. Otherwise they get only PATH and the locale. */
   inheritEnv?: readonly string[]
-  /** You know that commands can do whatever this account can; no warning is shown. */
+  /** Confirms that commands can do everything that this account can. Hides the warning. */
   acceptNoIsolation?: boolean
 }

@@ -8,7 +8,6 @@ import type { HeadTail } from '../../shared/collect.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { ShellExecOptions } from '../../spec/index.ts'
 
-/** The named pipe that takes one command's output. */
 export class OutputPipe {
   readonly file: string
   readonly script: string
@@ -25,10 +24,10 @@ export class OutputPipe {
 
   static async open(base: string, kept: HeadTail, onOutput: Listener | undefined): Promise<OutputPipe> {
     const file = `${base}.out`
-    return guarded('The shell’s output pipe could not be made', async () => {
+    return guarded('The shell’s output pipe could not be created', async () => {
       await promisify(execFile)('mkfifo', ['-m', '600', file])
-      // The reading end first, without blocking; then a writing end of our own, which is how the mark gets in.
-      // The socket owns the descriptor and closes it; a FileHandle would close it too.
+      // Open the reading end first, without blocking; then our own writing end, to write the mark.
+      // The socket owns the descriptor and closes it; a FileHandle would close it again.
       const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
       const socket = new Socket({ fd, readable: true, writable: false })
       const writer = await open(file, constants.O_WRONLY)
@@ -62,7 +61,7 @@ export class OutputPipe {
     return this.#kept.text()
   }
 
-  /** Resolves when all that was written until now has been read. */
+  /** Resolves when all output so far has been read. */
   async finish(): Promise<void> {
     const mark = Buffer.from(randomId(26))
     const seen = new Promise<void>((resolve) => {
@@ -75,7 +74,7 @@ export class OutputPipe {
     if (this.#listenerError !== undefined) throw this.#listenerError
   }
 
-  /** A background job may go on writing; its output is thrown away, and does not keep this process alive. */
+  /** A background job may keep writing. Its output is discarded, and does not keep this process alive. */
   async remove(): Promise<void> {
     this.#done = true
     this.#socket.unref()
@@ -88,7 +87,7 @@ export class OutputPipe {
     if (!this.#mark) return this.#keep(chunk)
     const all = Buffer.concat([this.#held, chunk])
     const at = all.indexOf(this.#mark)
-    // The mark may be split: what could be its beginning is held back.
+    // The mark may be split across chunks: hold back a possible beginning of it.
     const ready = at === -1 ? Math.max(0, all.length - this.#mark.length + 1) : at
     this.#held = at === -1 ? all.subarray(ready) : Buffer.alloc(0)
     this.#keep(all.subarray(0, ready))

@@ -28,7 +28,7 @@ describe('confine', async () => {
     for (const [name, target] of Object.entries(links)) await symlink(target, path.join(root, name))
   })
 
-  it('takes relative paths, absolute ones below the root, and the root itself', async () => {
+  it('accepts relative paths, absolute paths below the root, and the root itself', async () => {
     expect(await at('folder/x')).toBe(path.join(root, 'folder/x'))
     expect(await at(path.join(root, 'new'))).toBe(path.join(root, 'new'))
     expect(await at('.')).toBe(root)
@@ -49,29 +49,29 @@ describe('confine', async () => {
   })
 
   it.each(['up', 'up/secret', 'absolute', 'dangling', 'dangling/x', 'chain/secret', 'folder/climb'])(
-    'refuses the link %s, which leads out',
+    'refuses the link %s to the outside',
     async (given) => {
       await expect(at(given)).rejects.toMatchObject(outside)
     },
   )
 
-  it('refuses a root whose name merely begins the same', async () => {
+  it('refuses a sibling of the root with the same prefix', async () => {
     await expect(at(`${root}-beside/x`)).rejects.toMatchObject(outside)
   })
 
-  it('follows links that stay inside, also absolute ones', async () => {
+  it('follows links that stay inside, also absolute links', async () => {
     expect(await at('inside/file')).toBe(path.join(root, 'folder/deep/file'))
     expect(await at('back/file')).toBe(path.join(root, 'folder/file'))
-    // `..` after a link is meant from where the link leads.
+    // `..` after a link refers to the parent of the link's target.
     expect(await at('inside/../x')).toBe(path.join(root, 'folder/x'))
   })
 
-  it('leaves the last link alone when asked to', async () => {
+  it('does not follow the last link with follow: false', async () => {
     expect(await at('absolute', false)).toBe(path.join(root, 'absolute'))
     await expect(at('up/secret', false)).rejects.toMatchObject(outside)
   })
 
-  it('says so when links go round in circles', async () => {
+  it('reports circular links', async () => {
     await expect(at('a/x')).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 })

@@ -4,15 +4,14 @@ import { SandboxError } from '../../errors.ts'
 import { errnoOf, translate } from '../../folder/errors.ts'
 
 /**
- * Confinement: from a caller's path to a real one below `root`, or an error.
+ * Confinement: resolves a caller's path to a real path below `root`, or throws.
  *
- * The path is walked one component at a time. A symbolic link is read and its target walked in its place, so
- * links inside the folder work, and a link that leads out (absolutely, through `..`, or by way of another link) is
- * refused, whether or not its target exists. What comes back has no link left in it, except that with
- * `follow: false` the last component itself may be one.
+ * The path is walked one component at a time. A symbolic link is replaced by its target, so links inside the folder work.
+ * A link that leads out (absolute, through `..`, or through another link) is refused, even if its target does not exist.
+ * The result contains no links, except that with `follow: false` the last component may be one.
  *
- * Commands in a local sandbox are not confined at all, so a race against a running command is not defended
- * against: a program that wins the race can read the file directly.
+ * Races with running commands are not defended against: commands in a local sandbox are not confined, so a program that
+ * wins the race can read the file directly.
  */
 export async function confine(root: string, given: string, options: { follow: boolean }): Promise<string> {
   const pending = split(root, given, given)
@@ -45,10 +44,10 @@ export async function confine(root: string, given: string, options: { follow: bo
   return path.join(root, ...walked)
 }
 
-/** The components below root. An absolute path must name root or something in it. */
+/** The components below root. An absolute path must be root or below it. */
 function split(root: string, value: string, given: string): string[] {
   if (!path.isAbsolute(value)) return value.split(separators)
-  // Not path.relative alone: it would normalise `link/..` away before the link is looked at.
+  // Not path.relative alone: it would normalize `link/..` before the link is resolved.
   if (value !== root && !value.startsWith(root + path.sep)) throw outside(given)
   return value.slice(root.length).split(separators)
 }
@@ -59,7 +58,7 @@ async function linkTarget(file: string): Promise<string | undefined> {
   try {
     return (await lstat(file)).isSymbolicLink() ? await readlink(file) : undefined
   } catch (error) {
-    // Not there, or below a file: the operation itself will say so.
+    // A missing path, or one below a file: the operation itself reports it.
     if (['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return undefined
     throw translate(error, `The path ${file} cannot be resolved`)
   }

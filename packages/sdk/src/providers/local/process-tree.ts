@@ -5,26 +5,24 @@ import { errnoOf } from '../../folder/errors.ts'
 import type { processMarker, sandboxMarker } from './environment.ts'
 
 /**
- * Signals to everything that a command started, not only to the command.
+ * Signals a command and all its descendants.
  *
- * A command leads a process group, so one `kill(-pid)` reaches most of it. A program that leaves the group
- * (`setsid`, a daemon) is found by the marker in its environment (Linux, through /proc) or as a descendant
- * (elsewhere, through `ps`). A program that leaves the group, is orphaned and wipes its environment escapes: a local
- * sandbox is no jail.
+ * A command leads a process group, so one `kill(-pid)` reaches most of it. A program that leaves the group (`setsid`, a
+ * daemon) is found by the mark in its environment (Linux, through /proc) or as a descendant (elsewhere, through `ps`). A
+ * program that leaves the group, is orphaned and clears its environment escapes: a local sandbox is not a jail.
  */
 export interface Target {
-  /** The leader of the process group, if it is known. */
   readonly pid?: number
   readonly marker?: { readonly name: typeof sandboxMarker | typeof processMarker; readonly value: string }
 }
 
-/** Everything that ran before a command of a shell began: it is not the command's. */
+/** Processes from before a shell command began, which do not belong to it. */
 export interface Before {
   readonly shell: number
   readonly pids: ReadonlySet<number>
 }
 
-/** Sends the signal, once to each process that is there now. True if there was any. */
+/** Sends the signal once to each current process. True if there was one. */
 export async function signalTree(target: Target, signal: NodeJS.Signals, before?: Before): Promise<boolean> {
   if (process.platform === 'win32') return target.pid !== undefined && killWindowsTree(target.pid)
   const all = await membersOf(target)
@@ -35,8 +33,8 @@ export async function signalTree(target: Target, signal: NodeJS.Signals, before?
 }
 
 /**
- * SIGKILL until nothing is left. A fork that was under way is caught by the next round; a process in the middle of an
- * exec has no environment to be recognised by, so only two rounds that find nothing mean that there is nothing.
+ * Sends SIGKILL until no process is left. The next round catches a process that was just forked. A process in the middle of
+ * an exec has no environment, so the tree counts as empty only after two rounds that find nothing.
  */
 export async function killTree(target: Target, before?: Before): Promise<void> {
   let quiet = 0
@@ -47,13 +45,12 @@ export async function killTree(target: Target, before?: Before): Promise<void> {
   }
 }
 
-/** To be asked before a command of a shell begins. Undefined where there is no /proc. */
+/** Call it before a shell command begins. Undefined without /proc. */
 export async function beforeCommand(shell: number): Promise<Before | undefined> {
   if (process.platform !== 'linux') return undefined
   return { shell, pids: new Set((await readdir('/proc')).map(Number).filter((pid) => pid > 0)) }
 }
 
-/** The direct children of a process. */
 export async function childrenOf(pid: number): Promise<number[]> {
   if (process.platform === 'linux') {
     const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => undefined)
@@ -77,7 +74,7 @@ async function membersOf(target: Target): Promise<Member[]> {
   return found.filter((member) => member !== undefined)
 }
 
-/** Processes in the group or with the mark. Skips zombies, processes of other users and processes that are gone. */
+/** Processes in the group or with the mark. Skips zombies, processes of other users and ended processes. */
 async function memberOf(
   pid: string,
   leader: number | undefined,
@@ -97,7 +94,7 @@ async function memberOf(
   }
 }
 
-/** Neither it nor anything between it and the shell was there before: an older job keeps what it starts meanwhile. */
+/** Whether it and all its ancestors up to the shell are new: descendants of an older job belong to that job. */
 function isYounger(member: Member, all: readonly Member[], { shell, pids }: Before): boolean {
   let at: Member | undefined = member
   for (let steps = 0; at && steps <= all.length; steps += 1) {
@@ -119,7 +116,7 @@ async function membersByDescent(root: number): Promise<Member[]> {
   return rows.filter(({ pid }) => found.has(pid))
 }
 
-/** Everything that runs; a zombie does not. */
+/** All running processes, without zombies. */
 async function processTable(): Promise<Member[]> {
   const { stdout } = await promisify(execFile)('ps', ['-axo', 'pid=,ppid=,pgid=,stat='])
   return stdout
@@ -134,7 +131,7 @@ function send(pid: number, signal: NodeJS.Signals): boolean {
     return process.kill(pid, signal)
   } catch (error) {
     if (errnoOf(error) === 'ESRCH') return false
-    // EPERM: it is there, but not ours any more (setuid). It cannot be reached by anyone but root.
+    // EPERM: the process exists but changed its user (setuid). Only root can signal it.
     if (errnoOf(error) === 'EPERM') return false
     throw error
   }

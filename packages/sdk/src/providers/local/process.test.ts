@@ -7,7 +7,7 @@ describe('local processes', async () => {
   const root = await temporaryFolder()
   const provider = providerAt(root)
 
-  it('a detached process outlives the process that started it, and a later one reads its output and exit code', async () => {
+  it('a detached process outlives its starter, and another process reads its output and exit code', async () => {
     const id = await inAnotherProcess(
       root,
       `const sandbox = await provider.create()
@@ -19,7 +19,7 @@ describe('local processes', async () => {
     expect(await job.status()).toEqual({ running: true })
     await sandbox.files.writeFile('go', '')
     expect(await job.wait()).toMatchObject({ exitCode: 5, stdout: 'early\nlate\n', timedOut: false })
-    // And one that comes when the supervisor is long gone, too.
+    // Another process reads them after the supervisor has ended.
     expect(
       await inAnotherProcess(
         root,
@@ -29,23 +29,20 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it.skipIf(process.platform !== 'linux')(
-    'of several sizes that are asked for at once, the last counts',
-    async () => {
-      const sandbox = await provider.create()
-      const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })
-      const sizes = Array.from({ length: 12 }, (_, index) => ({ cols: 100 + index, rows: 40 }))
-      await Promise.all(sizes.map((size) => terminal.resize(size)))
-      await terminal.write('stty size; exit\n')
-      let shown = ''
-      for await (const event of terminal.output())
-        if (event.type !== 'exit') shown += Buffer.from(event.data).toString()
-      expect(shown).toContain('40 111')
-      await sandbox.destroy()
-    },
-  )
+  it.skipIf(process.platform !== 'linux')('of several concurrent resizes, the last one wins', async () => {
+    const sandbox = await provider.create()
+    const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })
+    const sizes = Array.from({ length: 12 }, (_, index) => ({ cols: 100 + index, rows: 40 }))
+    await Promise.all(sizes.map((size) => terminal.resize(size)))
+    await terminal.write('stty size; exit\n')
+    let shown = ''
+    for await (const event of terminal.output())
+      if (event.type !== 'exit') shown += Buffer.from(event.data).toString()
+    expect(shown).toContain('40 111')
+    await sandbox.destroy()
+  })
 
-  it('a detached process takes input and signals from a process that did not start it', async () => {
+  it('a detached process accepts input and signals from another process', async () => {
     const id = await inAnotherProcess(
       root,
       `const sandbox = await provider.create()
@@ -65,7 +62,7 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('a detached process that cannot start is an error, and leaves no record', async () => {
+  it('a detached process that cannot start is an error without a record', async () => {
     const sandbox = await provider.create()
     await expect(
       sandbox.spawn({ cmd: 'no-such-program', detached: true, execId: 'x' }),
@@ -74,7 +71,7 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('says that it does not know how a process ended whose supervisor was killed', async () => {
+  it('reports an unknown exit if the supervisor was killed', async () => {
     const sandbox = await provider.create()
     await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, execId: 'lost' })
     const record = path.join(root, 'sandboxes', sandbox.sandboxId, 'processes/lost/process.json')
@@ -87,7 +84,7 @@ describe('local processes', async () => {
     expect(await processesOf(sandbox.sandboxId)).toEqual([])
   })
 
-  it('no secret is in any argument list: the environment of a detached process is not', async () => {
+  it('keeps the environment of a detached process out of argument lists', async () => {
     const sandbox = await provider.create()
     await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true, env: { TOKEN: 'very-secret-value' } })
     const { stdout } = await sandbox.runCommand({ cmd: 'ps', args: ['-eo', 'args'] })
@@ -98,7 +95,7 @@ describe('local processes', async () => {
   it('a timeout reaches a grandchild that has left the process group and ignores SIGTERM', async ({
     skip,
   }) => {
-    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+    if (process.platform !== 'linux') skip('finding it needs /proc, which only Linux has')
     const sandbox = await provider.create()
     const line = `setsid sh -c 'trap "" TERM; echo up > up; sleep 1000' & while [ ! -e up ]; do sleep 0.01; done; sleep 1000`
     const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', line], timeoutMs: 1500 })
@@ -108,8 +105,8 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('destroy ends what other processes started, also what has daemonised', async ({ skip }) => {
-    if (process.platform !== 'linux') skip('such a process can be found only on Linux')
+  it('destroy ends programs of other processes, including daemons', async ({ skip }) => {
+    if (process.platform !== 'linux') skip('finding them needs /proc, which only Linux has')
     const id = await inAnotherProcess(
       root,
       `const sandbox = await provider.create()
@@ -123,14 +120,14 @@ describe('local processes', async () => {
     expect(await readdir(path.join(root, 'sandboxes'))).not.toContain(id)
   })
 
-  it('ends with the program, not with a server that it left behind and that holds its output open', async () => {
+  it('ends with the program, even if a background server holds its output open', async () => {
     const sandbox = await provider.create()
     const result = await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'sleep 1000 & echo started'] })
     expect(result).toMatchObject({ exitCode: 0, stdout: 'started\n' })
     await sandbox.destroy()
   })
 
-  it('reads to the last byte what a program wrote just before it ended', async () => {
+  it('reads all output that a program wrote just before its exit', async () => {
     const sandbox = await provider.create()
     const results = await Promise.all(
       Array.from({ length: 20 }, () =>
@@ -144,7 +141,7 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('gives commands PATH and the locale, and nothing else of this process’s environment (137)', async () => {
+  it('passes only PATH and the locale of this process to commands (137)', async () => {
     process.env.SANDKASTEN_TEST_SECRET = 'secret'
     process.env.SANDKASTEN_TEST_SHARED = 'shared'
     try {
@@ -181,7 +178,7 @@ describe('local processes', async () => {
     }
   })
 
-  it('a file that is not executable is an error that says what to do', async () => {
+  it('a file that is not executable is an error with a hint', async () => {
     const sandbox = await provider.create()
     await sandbox.files.writeFile('script.sh', 'echo hi')
     await expect(sandbox.runCommand({ cmd: './script.sh' })).rejects.toMatchObject({
@@ -191,7 +188,7 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
-  it('the same execId, detached and twice at once, is one process', async () => {
+  it('two concurrent detached spawns with the same execId are one process', async () => {
     const sandbox = await provider.create()
     const start = () =>
       sandbox.spawn({

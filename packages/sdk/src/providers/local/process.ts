@@ -11,8 +11,8 @@ import { sandboxMarker } from './environment.ts'
 import { killTree } from './process-tree.ts'
 
 /**
- * The processes of one sandbox: attached ones, which live in this object, and detached ones, which have a folder
- * each and are found by any process. A new object for the same sandbox knows only the detached ones.
+ * The processes of one sandbox. Attached ones live in this object. Detached ones have a folder each, and any process can
+ * find them. A new object for the same sandbox knows only the detached ones.
  */
 export class LocalProcesses {
   readonly #sandboxId: string
@@ -59,7 +59,7 @@ export class LocalProcesses {
   async get(execId: string): Promise<ProcessDriver> {
     const process = await this.find(execId)
     if (process) return process
-    throw new SandboxError('not_found', `There is no process ${execId} in this sandbox.`, {
+    throw new SandboxError('not_found', `The process ${execId} does not exist in this sandbox.`, {
       provider: 'local',
       sandboxId: this.#sandboxId,
       hint: {
@@ -79,7 +79,7 @@ export class LocalProcesses {
     return (await Promise.all(infos)).sort((a, b) => a.startedAt!.getTime() - b.startedAt!.getTime())
   }
 
-  /** Kills everything in this sandbox, and resolves when it has ended. */
+  /** Kills all processes of this sandbox, and resolves when they have ended. */
   async stopAll(): Promise<void> {
     await killTree({ marker: { name: sandboxMarker, value: this.#sandboxId } })
     const attached = await Promise.allSettled(this.#attached.values())
@@ -109,7 +109,7 @@ export class LocalProcesses {
   }
 
   #startAttached(execId: string, spec: ChildSpec): Promise<AttachedProcess> {
-    // In the map before it runs: a second spawn with the same id, at the same time, gets this one.
+    // Added before the program runs, so that a concurrent spawn with the same id gets this process.
     const earlier = this.#attached.get(execId)
     if (earlier) return earlier
     const start = Child.start(spec).then((child) => new AttachedProcess(execId, child, spec))
@@ -121,7 +121,7 @@ export class LocalProcesses {
     return start
   }
 
-  /** Ended processes stay for late readers, but not without bound. */
+  /** Keeps a limited number of ended processes for late readers. */
   async #forgetOldest(): Promise<void> {
     for (const [id, start] of this.#attached) {
       if (this.#attached.size <= maxKept) return
@@ -137,7 +137,7 @@ export class LocalProcesses {
       await mkdir(folder, { mode: 0o700 })
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return this.#await(execId)
-      throw translate(error, 'The process’s folder cannot be made')
+      throw translate(error, 'The process’s folder cannot be created')
     }
     try {
       return await startDetached({
@@ -155,7 +155,7 @@ export class LocalProcesses {
     }
   }
 
-  /** Another caller is starting the process with this id right now. */
+  /** Waits for another caller that is starting the process with this id. */
   async #await(execId: string): Promise<ProcessDriver> {
     for (let tries = 0; tries < 1000; tries += 1) {
       const process = await this.#findDetached(execId)
@@ -164,7 +164,7 @@ export class LocalProcesses {
     }
     throw new SandboxError(
       'conflict',
-      `The process ${execId} is being started by another caller, and does not come up.`,
+      `The process ${execId} is being started by another caller, which did not finish in time.`,
       { hint: 'Choose another id.' },
     )
   }
@@ -217,12 +217,12 @@ async function infoOf(process: DetachedProcess): Promise<ProcessInfo> {
   return { execId: process.execId, cmd, args, startedAt: new Date(startedAt), ...(await process.status()) }
 }
 
-/** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+/** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
 async function feed(process: ProcessDriver, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   try {
     for await (const chunk of chunks) await process.write!(chunk, {})
   } catch (error) {
-    // The source broke off: the program must not take what it has for all there is.
+    // The source failed: kill the program, so that it does not treat partial input as complete.
     if (!SandboxError.is(error, 'stdin_closed')) await process.kill('SIGKILL', {}).catch(() => {})
   }
   await process.closeStdin!({}).catch(() => {})

@@ -8,9 +8,8 @@ import { LocalDriver } from './driver.ts'
 import type { LocalProviderOptions } from './options.ts'
 
 /**
- * Sandboxes as folders of this machine, with commands as child processes. **There is no isolation**: a command can
- * read, change and reach all that this account can. For code that you trust, for tests, and as the common
- * denominator of Linux, macOS and Windows.
+ * Sandboxes as folders on this machine, with commands as child processes. **There is no isolation**: a command can read,
+ * change and reach everything that this account can. Use it for trusted code and for tests, on Linux, macOS and Windows.
  */
 export class LocalProvider extends DriverProvider<LocalCapabilities> {
   constructor(options: LocalProviderOptions = {}) {
@@ -19,7 +18,7 @@ export class LocalProvider extends DriverProvider<LocalCapabilities> {
   }
 }
 
-/** The driver alone, for a provider that falls back to it under a name of its own. */
+/** The driver alone, for a provider that falls back to it under another name. */
 export function localDriver(options: LocalProviderOptions & { name?: string } = {}): LocalDriver {
   const home = process.env.SANDKASTEN_HOME ?? path.join(homedir(), '.sandkasten')
   const { root = path.join(home, 'local'), inheritEnv = [], name = 'local' } = options
@@ -40,7 +39,7 @@ function warnOnce(): void {
       type: 'SandkastenWarning',
       code: 'SANDKASTEN_NO_ISOLATION',
       detail:
-        'Use it for code that you trust. Pass { acceptNoIsolation: true } to LocalProvider when you know this.',
+        'Run only trusted code. Pass { acceptNoIsolation: true } to LocalProvider to hide this warning.',
     },
   )
 }

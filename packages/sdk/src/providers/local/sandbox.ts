@@ -21,7 +21,7 @@ import type { LocalProcesses } from './process.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
 
-/** One incarnation of a local sandbox, as one handle sees it. */
+/** A handle's view of one incarnation of a local sandbox. */
 export class LocalSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
@@ -54,7 +54,7 @@ export class LocalSandbox implements SandboxDriver {
     this.#terminals = open.terminals
   }
 
-  /** The record, if this handle may act on the sandbox now. */
+  /** Returns the record, or throws if this handle may not use the sandbox. */
   check(): Promise<SandboxRecord> {
     return this.#driver.check(this.sandboxId, this.#incarnation)
   }
@@ -91,7 +91,7 @@ export class LocalSandbox implements SandboxDriver {
       folder: path.join(this.#folders.partial, randomId()),
       onClose: () => this.#shells.delete(name),
     })
-    // In the map before it runs, so that a second call at the same time gets the same shell.
+    // Added before the shell runs, so that a concurrent call gets the same shell.
     this.#shells.set(name, shell)
     await shell.ready()
     return shell
@@ -130,7 +130,6 @@ export class LocalSandbox implements SandboxDriver {
     return this.#driver.snapshots.take(await this.check(), this.workdir, name)
   }
 
-  /** Forks through a hidden snapshot. */
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
     const { labels, envVars, label, lifetimeMs } = await this.check()
@@ -165,7 +164,7 @@ export class LocalSandbox implements SandboxDriver {
     return this.#driver.destroy(this.sandboxId)
   }
 
-  /** Where and with what a program runs. Private folders that a program has removed are made again. */
+  /** The folder and environment of a program. Recreates private folders that a program has removed. */
   async #place(cwd: string | undefined, env: Readonly<Record<string, string>>) {
     const record = await this.check()
     const { home, tmp, partial } = this.#folders

@@ -12,19 +12,18 @@ import { OutputPipe } from './output-pipe.ts'
 import { beforeCommand, childrenOf, killTree, type Target } from './process-tree.ts'
 
 /**
- * A bash that lives on between commands.
+ * A bash process that keeps its state between commands.
  *
  *     stdin  (0)  ◄── one line for each command:  source ./7 </dev/null >./7.out 2>&1 3>&-
  *     status (3)  ──► nonce, exit status, working directory
  *     ./7.out     ──► the command's output: a named pipe of its own
  *
- * Status and directory travel on a descriptor that is closed while a command runs, so nothing that it prints can
- * be taken for them. Each command has its own output pipe, so what a background job prints later is never part of
- * another command's output; it is read on and thrown away. When the status has come, we write a random mark into
- * the output pipe ourselves: all that the command wrote is before it.
+ * The status descriptor is closed while a command runs, so a command cannot fake its status or folder. Each command has its
+ * own output pipe, so later output of a background job never mixes with another command's; it is read and discarded. After
+ * the status has arrived, we write a random mark into the output pipe. All output of the command is before the mark.
  *
- * `source` rather than `eval`: a trap can `return` out of it, which is how a command that will not end by having
- * its programs killed (a loop in the shell itself) is ended without ending the shell.
+ * Commands run with `source` rather than `eval`, because a trap can `return` out of it. This ends a loop in the shell itself
+ * without ending the shell.
  */
 export class LocalShell implements SandboxShell {
   readonly name: string
@@ -50,7 +49,6 @@ export class LocalShell implements SandboxShell {
     return this.#closed
   }
 
-  /** Resolves when the shell runs. */
   ready(): Promise<void> {
     return this.#inTurn(async () => {
       await this.#running()
@@ -92,7 +90,7 @@ export class LocalShell implements SandboxShell {
     let ending: Promise<void> | undefined
     const end = () => {
       ending ??= bash.interrupt(older).then(async () => {
-        // What has left its parent is no child of the shell's any more.
+        // An orphaned process is no longer a child of the shell.
         if (before) await killTree({ marker: this.#marker }, before)
       })
     }
@@ -103,12 +101,12 @@ export class LocalShell implements SandboxShell {
     let timer: NodeJS.Timeout | undefined
     let forget = () => {}
     try {
-      await guarded('The command could not be given to the shell', () =>
+      await guarded('The command could not be sent to the shell', () =>
         writeFile(output.script, command, { mode: 0o600 }),
       )
       throwIfAborted(signal, 'The command')
       const running = bash.run(output)
-      // Only now: ending a command that the shell has not been given yet would end nothing.
+      // Not earlier: before the shell has the command, an interrupt would have no effect.
       if (timeoutMs !== undefined) timer = setTimeout(expire, timeoutMs)
       forget = onAbort(signal, end)
       const status = await running
@@ -145,7 +143,7 @@ export class LocalShell implements SandboxShell {
       })
     if (this.#bash?.running) return this.#bash
     this.#restarted = this.#bash !== undefined
-    await guarded('The shell’s folder could not be made', () =>
+    await guarded('The shell’s folder could not be created', () =>
       mkdir(this.#options.folder, { recursive: true, mode: 0o700 }),
     )
     this.#bash = await Bash.start({
@@ -171,7 +169,6 @@ export interface LocalShellOptions {
   readonly marker: string
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-  /** Private to this shell: scripts and pipes. */
   readonly folder: string
   readonly onClose: () => void
 }

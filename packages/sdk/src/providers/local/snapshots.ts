@@ -9,8 +9,8 @@ import { randomId } from '../../shared/ids.ts'
 import type { SnapshotInfo } from '../../spec/index.ts'
 
 /**
- * Saved workspaces: a folder each, filled under another name and renamed when it is whole. Copies share their
- * blocks where the file system can (reflinks). What a running program writes meanwhile may or may not be in it.
+ * Saved workspaces. Each snapshot is a folder that is renamed into place when it is complete. Copies share blocks if the file
+ * system supports reflinks. Concurrent writes of running programs may or may not be included.
  */
 export class LocalSnapshots {
   readonly #root: string
@@ -26,7 +26,7 @@ export class LocalSnapshots {
   ): Promise<{ snapshotId: string }> {
     const snapshotId = randomId()
     const partial = path.join(this.#root, `.${snapshotId}`)
-    await guarded('The snapshot could not be made', async () => {
+    await guarded('The snapshot could not be created', async () => {
       await mkdir(partial, { recursive: true, mode: 0o700 })
       try {
         const sizeBytes = await copyTree(workspace, path.join(partial, 'workspace'))
@@ -47,10 +47,9 @@ export class LocalSnapshots {
     return { snapshotId }
   }
 
-  /** Copies a snapshot's content to a workspace that is not there yet. */
   async restore(snapshotId: string, workspace: string): Promise<void> {
     if (!(await this.#read(snapshotId))) {
-      throw new SandboxError('not_found', `There is no snapshot ${snapshotId}.`, {
+      throw new SandboxError('not_found', `The snapshot ${snapshotId} does not exist.`, {
         provider: 'local',
         hint: {
           sdk: 'See provider.listSnapshots().',
@@ -78,7 +77,7 @@ export class LocalSnapshots {
     if (!(await this.#read(snapshotId))) return false
     const trash = path.join(this.#root, `.${randomId()}`)
     return guarded(`The snapshot ${snapshotId} could not be deleted`, async () => {
-      // Of two concurrent deletes, one succeeds in renaming.
+      // Of two concurrent deletes, only one rename succeeds.
       if ((await rename(path.join(this.#root, snapshotId), trash).then(() => true, missing)) !== true)
         return false
       await removeFolder(trash)
@@ -95,7 +94,7 @@ export class LocalSnapshots {
   }
 }
 
-/** Files, folders and links with modes and times; sockets, pipes and devices are not content. Returns the bytes. */
+/** Copies files, folders and links with modes and times. Skips sockets, pipes and devices. Returns the bytes. */
 async function copyTree(from: string, to: string): Promise<number> {
   let bytes = 0
   await cp(from, to, {

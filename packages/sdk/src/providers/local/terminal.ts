@@ -28,9 +28,9 @@ export interface LocalTerminalOptions {
 }
 
 /**
- * A pseudo-terminal by way of util-linux's script(1), which makes one and relays it over its own stdin and stdout.
- * Node cannot make one itself, and a native module is too high a price for a laptop's sandbox. Its size is set from
- * outside, with stty on the terminal's device; the kernel tells the program.
+ * A pseudo-terminal through util-linux's script(1), which creates one and relays it over its stdin and stdout. Node cannot
+ * create one, and a native module would complicate the installation. stty sets the size on the terminal's device, and the
+ * kernel notifies the program.
  */
 export class LocalTerminal implements SandboxTerminal {
   readonly terminalId: string
@@ -38,7 +38,7 @@ export class LocalTerminal implements SandboxTerminal {
 
   static async open(options: LocalTerminalOptions): Promise<LocalTerminal> {
     const { cols, rows, cmd, args } = options
-    // The size is set before the program starts. `exec` leaves nothing between script and the program.
+    // The size is set before the program starts. `exec` leaves no shell between script and the program.
     const line = `stty rows ${rows} cols ${cols}; ${readyMark} exec ${quoteArgs([cmd, ...args])}`
     const child = await Child.start({
       marker: options.marker,
@@ -71,7 +71,7 @@ export class LocalTerminal implements SandboxTerminal {
   async resize(size: { cols: number; rows: number }): Promise<void> {
     const cols = checkCount(size.cols, 'cols', 1000)
     const rows = checkCount(size.rows, 'rows', 1000)
-    // One after the other: of two programs that set a size, the last that was asked for must not be overtaken.
+    // One at a time, so that the last requested size wins.
     const turn = this.#resizing.then(async () => {
       const device = await this.#device()
       await promisify(execFile)('stty', ['-F', device, 'rows', String(rows), 'cols', String(cols)])
@@ -92,11 +92,11 @@ export class LocalTerminal implements SandboxTerminal {
     return statusOf(this.#child)
   }
 
-  /** What the program has as its stdin is the terminal. */
+  /** The terminal is the stdin of script's child. */
   async #device(): Promise<string> {
     for (let tries = 0; this.#child.running && tries < 200; tries += 1) {
       for (const pid of await childrenOf(this.#child.pid)) {
-        // Until the program has taken its place, the child is a shell that is about to set the first size.
+        // Until it becomes the program, the child is a shell that is about to set the first size.
         const environ = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
         if (environ.split('\0').includes(readyMark)) return readlink(`/proc/${pid}/fd/0`)
       }

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll } from 'vitest'
 import { LocalProvider } from './index.ts'
 
-/** A folder for the tests of one file, removed when they are done. */
+/** A folder for the tests of one file, removed afterwards. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-test-'))
   afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -17,7 +17,7 @@ export function providerAt(root: string): LocalProvider {
   return new LocalProvider({ root, acceptNoIsolation: true })
 }
 
-/** Runs a piece of JavaScript in a process of its own, with `provider` over the same root. Resolves with what it printed. */
+/** Runs JavaScript in another process, with `provider` over the same root. Resolves with its output. */
 export async function inAnotherProcess(root: string, code: string): Promise<string> {
   const module = JSON.stringify(new URL('./index.ts', import.meta.url).href)
   const script = `const { LocalProvider } = await import(${module})
@@ -27,7 +27,7 @@ export async function inAnotherProcess(root: string, code: string): Promise<stri
   return stdout.trim()
 }
 
-/** Ids of the live processes that carry a sandbox's mark. */
+/** Ids of the live processes with a sandbox's mark. */
 export async function processesOf(sandboxId: string): Promise<string[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const marked = await Promise.all(
@@ -40,11 +40,11 @@ export async function processesOf(sandboxId: string): Promise<string[]> {
   return pids.filter((_, index) => marked[index])
 }
 
-/** Waits until something is so. The deadline is only there so that a failure is a failure and not a hang. */
+/** Waits for a condition. The deadline turns a hang into a failure. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
   for (const deadline = Date.now() + 20_000; Date.now() < deadline; ) {
     if (await holds()) return
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  throw new Error(`It did not come to pass: ${what}`)
+  throw new Error(`Timed out waiting until ${what}`)
 }

@@ -5,15 +5,13 @@ import type { FileChange } from '../../spec/index.ts'
 
 export interface WatchFolderOptions {
   recursive: boolean
-  /** Tell only of this name. */
   only?: string
   signal?: AbortSignal | undefined
 }
 
 /**
- * Changes below a folder, in order. One system watcher for each folder: the system tells a name, and what happened
- * to it follows from whether it is there now and was there before. A folder that appears is watched from then on,
- * and what it already holds is told.
+ * Changes below a folder, in order. Each folder has one system watcher, which reports a name. The change follows from
+ * whether the name exists now and existed before. A new folder is watched at once, and its existing content is reported.
  */
 export function watchFolder(root: string, options: WatchFolderOptions): AsyncIterable<FileChange> {
   const watchers = new Map<string, FSWatcher>()
@@ -29,7 +27,7 @@ export function watchFolder(root: string, options: WatchFolderOptions): AsyncIte
   }
   const add = (folder: string, announce: boolean) => {
     const full = path.join(root, folder)
-    // Watched before it is read, so that nothing falls between.
+    // Watch before reading, so that no change is missed.
     const watcher = watch(full, (event, name) => name !== null && changed(folder, name, event))
     watcher.on('error', () => drop(folder))
     watchers.set(folder, watcher)
@@ -44,7 +42,7 @@ export function watchFolder(root: string, options: WatchFolderOptions): AsyncIte
     try {
       add(folder, announce)
     } catch {
-      // It went away again before it could be watched; its removal is told by its parent.
+      // The folder vanished before it could be watched; its parent reports the removal.
       drop(folder)
     }
   }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 
-it('imports nothing of Node, so that it works in a browser', () => {
+it('imports no Node module, so that it works in a browser', () => {
   const sources = readdirSync(import.meta.dirname).filter((name) => !name.endsWith('.test.ts'))
   expect(sources.length).toBeGreaterThan(10)
   for (const name of sources)

@@ -1,8 +1,8 @@
 import type { Clock } from '../../shared/clock.ts'
 
 /**
- * A clock that moves only when `advance` is called. Timers fire in the order of their time, and in the order in
- * which they were set where that is equal; after each one, everything it sets off runs before the next.
+ * A clock that moves only when `advance` is called. Timers fire by time, and equal ones in the order in which they were set.
+ * All effects of a timer run before the next one fires.
  */
 export class ManualClock implements Clock {
   #now: number
@@ -17,7 +17,6 @@ export class ManualClock implements Clock {
     return this.#now
   }
 
-  /** How many timers wait: 0 when nothing is going to happen however far time moves. */
   get pending(): number {
     return this.#timers.size
   }
@@ -29,9 +28,9 @@ export class ManualClock implements Clock {
     return () => this.#timers.delete(id)
   }
 
-  /** Moves time and resolves when everything that was due, and what followed from it, has happened. */
+  /** Moves time, and resolves when all due timers and their effects have run. */
   async advance(ms: number): Promise<void> {
-    if (!(ms >= 0)) throw new RangeError(`ManualClock.advance(${ms}): time does not go backwards.`)
+    if (!(ms >= 0)) throw new RangeError(`ManualClock.advance(${ms}): a clock cannot move backwards.`)
     const end = this.#now + ms
     await settle()
     for (let due = this.#next(end); due; due = this.#next(end)) {
@@ -52,7 +51,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** A turn of the event loop: every promise that can be settled is. */
+/** One turn of the event loop, which settles all promises that can settle. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0))
 }

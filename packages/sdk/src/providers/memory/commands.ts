@@ -3,16 +3,16 @@ import { SandboxError } from '../../errors.ts'
 import type { ProcessSignal, SandboxFilesCore } from '../../spec/index.ts'
 import type { Pipe } from './stdin-pipe.ts'
 
-/** A program of the memory provider: a function that does what the program would. The number it returns is its exit code; anything else is 0. */
+/** A scripted program of the memory provider. The returned number is its exit code; any other value means 0. */
 export type CommandHandler = (context: CommandContext) => unknown
 
-/** A program's name (also the last part of a path that is run), or a question about the whole call. */
+/** A program's name (also the last part of a path), or a predicate on the whole call. */
 export type CommandMatcher = string | ((call: { cmd: string; args: readonly string[] }) => boolean)
 
 export interface CommandContext {
   readonly cmd: string
   readonly args: readonly string[]
-  /** The sandbox's variables and the call's. */
+  /** The variables of the sandbox and of the call. */
   readonly env: Readonly<Record<string, string>>
   /** An absolute path. */
   readonly cwd: string
@@ -23,33 +23,32 @@ export interface CommandContext {
   /** The sandbox's files; relative paths start at `cwd`. */
   readonly files: SandboxFilesCore
   readonly clock: { now(): number; sleep(ms: number): Promise<void> }
-  /** Fires when the program is killed; `reason` is the name of the signal. */
+  /** Aborts when the program is killed; `reason` is the name of the signal. */
   readonly signal: AbortSignal
-  /** Handle a signal instead of dying of it. SIGKILL and SIGSTOP cannot be trapped. */
+  /** Handles a signal that would otherwise end the program. SIGKILL and SIGSTOP cannot be trapped. */
   trap(signal: ProcessSignal, handler: () => void): void
-  /** Ends this program by a signal, at once. */
+  /** Ends this program by a signal at once. */
   raise(signal: string): never
-  /** Starts another program as a child: it writes to the same output and is killed with the tree. */
+  /** Starts another program as a child. It writes to the same output and is killed with the tree. */
   spawnChild(cmd: string, args?: readonly string[], options?: ChildOptions): ChildProcess
 }
 
 export interface OutputWriter {
-  /** Resolves when the reader has kept up: await it, and a slow reader slows the program. */
+  /** Resolves when the reader has caught up. Await it, so that a slow reader slows the program. */
   write(data: string | Uint8Array): Promise<void>
 }
 
 export interface ChildOptions {
-  /** As `setsid` starts it: out of the process group. It is killed with the tree all the same. */
+  /** Starts it in another process group, like `setsid`. It is still killed with the tree. */
   session?: boolean
 }
 
 export interface ChildProcess {
-  /** Its exit code. */
   readonly exited: Promise<number>
   kill(signal?: ProcessSignal): void
 }
 
-/** One program that was run, for a test's assertions. */
+/** One program run, for assertions in tests. */
 export interface RecordedCall {
   readonly sandboxId: string
   readonly execId: string
@@ -60,11 +59,11 @@ export interface RecordedCall {
   readonly startedAtMs: number
   exitCode?: number
   signal?: string
-  /** What the handler threw, if it did; the program's stderr shows it and its exit code is 1. */
+  /** The error that the handler threw, if any. It is also on stderr, and the exit code is 1. */
   error?: unknown
 }
 
-/** The programs of a provider. The program that was added last wins. */
+/** The programs of a provider. The last added program takes precedence. */
 export class Commands {
   readonly #list: Array<{ matcher: CommandMatcher; handler: CommandHandler }> = []
 
@@ -81,8 +80,8 @@ export class Commands {
 }
 
 /**
- * What runs for a command: the scripted program of that name, or, for the path of an executable file that begins
- * with `#!name`, the program `name` with the file's path as its first argument.
+ * Finds the scripted program of that name. For the path of an executable file that begins with `#!name`, finds the program
+ * `name`, with the file's path as its first argument.
  */
 export async function resolveCommand(
   commands: Commands,

@@ -17,7 +17,6 @@ import { SandboxBinding } from './sandbox-handle.ts'
 import type { SharedState } from './shared-state.ts'
 import { copyDirectory } from './virtual-files.ts'
 
-/** The driver behind `MemoryProvider`. */
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly name = 'memory'
   readonly isolation = 'simulated'
@@ -37,8 +36,8 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
     const saved = spec.snapshotId === undefined ? undefined : this.#sharedState.snapshots.get(spec.snapshotId)
     if (spec.snapshotId !== undefined && !saved)
       throw notFound(
-        `There is no snapshot ${spec.snapshotId}.`,
-        'List what there is with provider.listSnapshots().',
+        `The snapshot ${spec.snapshotId} does not exist.`,
+        'List snapshots with provider.listSnapshots().',
       )
     if (spec.name !== undefined && this.#byName(spec.name)) {
       throw new SandboxError('conflict', `A sandbox named “${spec.name}” exists already.`, {
@@ -59,7 +58,7 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
     await this.#sharedState.faults.enter('get', sandboxId, call.signal)
     const sandbox = this.#sharedState.sandboxes.get(sandboxId)
     await sandbox?.ready()
-    if (!sandbox || sandbox.status === 'destroyed') throw notFound(`There is no sandbox ${sandboxId}.`)
+    if (!sandbox || sandbox.status === 'destroyed') throw notFound(`The sandbox ${sandboxId} does not exist.`)
     if (resume && sandbox.status === 'stopped') sandbox.start()
     if (resume && sandbox.status === 'paused') sandbox.resume()
     return new SandboxBinding(sandbox)

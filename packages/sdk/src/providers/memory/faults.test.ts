@@ -8,7 +8,7 @@ function printer(options: ConstructorParameters<typeof MemoryProvider>[0] = {}):
 }
 
 describe('faults', () => {
-  it('strike a call once, with a code, and tell how often they did', async () => {
+  it('fail one call with a code, and count the hits', async () => {
     const provider = new MemoryProvider()
     const fault = provider.fault({ on: 'create', error: 'quota_exceeded' })
     await expect(provider.create()).rejects.toMatchObject({
@@ -19,7 +19,7 @@ describe('faults', () => {
     expect([fault.hits, (await provider.list()).length]).toEqual([1, 1])
   })
 
-  it('strike after some calls, and as often as asked', async () => {
+  it('skip some calls, and repeat as often as requested', async () => {
     const provider = printer()
     const sandbox = await provider.create()
     provider.fault({ on: 'spawn', error: 'unavailable', after: 1, times: 2 })
@@ -35,7 +35,7 @@ describe('faults', () => {
     expect(outcomes).toEqual(['ran', 'unavailable', 'unavailable', 'ran'])
   })
 
-  it('strike one sandbox only, with an error of the caller’s, until they are removed', async () => {
+  it('fail calls of one sandbox with the caller’s error, until removed', async () => {
     const provider = new MemoryProvider({ seed: 'mem' })
     const [first, second] = [await provider.create(), await provider.create()]
     const mine = new Error('mine')
@@ -46,7 +46,7 @@ describe('faults', () => {
     expect(await second.files.exists('.')).toBe(true)
   })
 
-  it('fill the disk half way through a write, which leaves the old content', async () => {
+  it('fill the disk during a write, which keeps the old content', async () => {
     const provider = new MemoryProvider()
     const { files } = await provider.create()
     await files.writeFile('note', 'old')
@@ -59,7 +59,7 @@ describe('faults', () => {
     expect([sent, await files.readFile('note', 'utf8')]).toEqual([5, 'old'])
   })
 
-  it('cut off a file that is being read, with an error or without a word', async () => {
+  it('break off a read, with or without an error', async () => {
     const provider = new MemoryProvider()
     const { files } = await provider.create()
     await files.writeFile('note', '0123456789')
@@ -70,7 +70,7 @@ describe('faults', () => {
     expect(await files.readFile('note', 'utf8')).toBe('0123456789')
   })
 
-  it('cut off the output of a process, and a re-attached reader loses nothing', async () => {
+  it('break off the output of a process, and a re-attached reader loses nothing', async () => {
     const provider = printer()
     const sandbox = await provider.create()
     provider.fault({ on: 'output', cut: true, afterBytes: 8 })
@@ -89,14 +89,14 @@ describe('faults', () => {
     expect(text).toBe('one\ntwo\nthree\n')
   })
 
-  it('make runCommand fail with connection_lost when its output is cut off', async () => {
+  it('make runCommand fail with connection_lost when its output breaks off', async () => {
     const provider = printer()
     const sandbox = await provider.create()
     provider.fault({ on: 'output', cut: true })
     await expect(sandbox.runCommand({ cmd: 'lines' })).rejects.toMatchObject({ code: 'connection_lost' })
   })
 
-  it('make calls slow, on the provider’s clock, and a slow call can be cancelled', async () => {
+  it('delay calls on the provider’s clock, and a delayed call can be cancelled', async () => {
     const clock = new ManualClock()
     const provider = new MemoryProvider({ clock })
     provider.fault({ on: 'create', delayMs: 5000, times: 2 })
@@ -146,7 +146,7 @@ describe('faults', () => {
     'extendTimeout',
     'listSnapshots',
     'deleteSnapshot',
-  ] as const)('strike %s', async (on) => {
+  ] as const)('apply to %s', async (on) => {
     const provider = new MemoryProvider().command('wait', () => new Promise(() => {}))
     const sandbox = await provider.create({ name: 'named' })
     const process = await sandbox.spawn({ cmd: 'wait', stdin: 'pipe' })
@@ -186,7 +186,7 @@ describe('faults', () => {
     await expect(calls[on]()).rejects.toMatchObject({ code: 'rate_limited' })
   })
 
-  it('leave a fork that could not be made as its error, in its place', async () => {
+  it('return a failed fork as an error in its place', async () => {
     const provider = new MemoryProvider()
     const sandbox = await provider.create()
     provider.fault({ on: 'fork', error: 'quota_exceeded', after: 1 })

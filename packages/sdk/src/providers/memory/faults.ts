@@ -2,7 +2,7 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { type Clock, sleep } from '../../shared/clock.ts'
 import type { FileOperation } from './files.ts'
 
-/** The places where a fault can strike. `output` is every reading of a process's output, `runCommand`'s too. */
+/** The operations that can fail. `output` is every read of a process's output, including `runCommand`'s. */
 export type FaultPoint =
   | FileOperation
   | 'create'
@@ -34,34 +34,34 @@ export type FaultPoint =
 
 export interface FaultRule {
   on: FaultPoint
-  /** Which sandbox; default: any. */
+  /** The sandbox. Default: any. */
   sandboxId?: string
-  /** How many calls pass unharmed first. Default 0. */
+  /** How many calls pass first. Default 0. */
   after?: number
-  /** How many calls are hit. Default 1; `Infinity` for all. */
+  /** How many calls are affected. Default 1; `Infinity` for all. */
   times?: number
-  /** Wait this long, on the provider's clock, before the call goes on (or fails). */
+  /** Delays the call by this time, on the provider's clock. */
   delayMs?: number
-  /** Fail with this. A code becomes a SandboxError. */
+  /** The error of the call. A code becomes a SandboxError. */
   error?: SandboxErrorCode | Error
-  /** The stream ends too early and says nothing: a dropped connection (`output`, `readStream`). */
+  /** Ends the stream early without an error, like a dropped connection (`output`, `readStream`). */
   cut?: boolean
-  /** For calls with a stream: strike only when this many bytes have passed. */
+  /** For calls with a stream: the fault occurs after this many bytes. */
   afterBytes?: number
 }
 
 export interface Fault {
-  /** How many calls it has hit. */
+  /** How many calls it has affected. */
   readonly hits: number
   remove(): void
 }
 
-/** What a call was dealt: passes its stream through, and breaks it where the fault says. */
+/** The fault of one call: passes the stream through, and breaks it off where the fault says. */
 export interface FaultHit {
   through<T>(items: AsyncIterable<T>): AsyncIterable<T>
 }
 
-/** Faults to come, checked by every operation of the provider. */
+/** Pending faults. Every operation of the provider checks them. */
 export class Faults {
   readonly #clock: Clock
   readonly #rules = new Set<{ rule: FaultRule; seen: number; hits: number }>()
@@ -81,7 +81,7 @@ export class Faults {
     }
   }
 
-  /** Waits or throws as the first fault for this operation says. */
+  /** Waits or throws according to the first fault for this operation. */
   async enter(operation: FaultPoint, sandboxId: string | undefined, signal?: AbortSignal): Promise<FaultHit> {
     const rule = this.take(operation, sandboxId)
     if (!rule) return unharmed
@@ -95,13 +95,13 @@ export class Faults {
     }
     if (rule.error !== undefined && rule.afterBytes === undefined) throw errorOf(rule)
     const streams = rule.cut || rule.afterBytes !== undefined
-    // What is written must not end early without a word: half a file would be taken for a whole one.
+    // A write must not end early without an error: a partial file would look complete.
     if (streams && (operation === 'writeFile' || operation === 'appendFile'))
       return { through: (items) => broken(items, { ...rule, cut: false }) }
     return streams ? { through: (items) => broken(items, rule) } : unharmed
   }
 
-  /** The rule that strikes this call, counted as a hit. */
+  /** The rule for this call, counted as a hit. */
   take(operation: FaultPoint, sandboxId: string | undefined): FaultRule | undefined {
     for (const state of this.#rules) {
       const { rule } = state
@@ -115,7 +115,7 @@ export class Faults {
   }
 }
 
-/** The items until the fault strikes; then an error, or an end that comes too early. */
+/** The items until the fault occurs; then an error or an early end. */
 export async function* broken<T>(items: AsyncIterable<T>, rule: FaultRule): AsyncGenerator<T> {
   let left = rule.afterBytes ?? 0
   for await (const item of items) {
@@ -143,7 +143,7 @@ function errorOf(rule: FaultRule): Error {
 
 function sizeOf(item: unknown): number {
   if (item instanceof Uint8Array) return item.byteLength
-  // The end of a process never gets through a cut.
+  // A cut never lets the exit event through.
   if ((item as { type?: unknown } | null)?.type === 'exit') return Infinity
   const data = (item as { data?: unknown } | null)?.data
   return data instanceof Uint8Array ? data.byteLength : 0

@@ -17,7 +17,7 @@ import { watch } from './watch.ts'
 
 export interface FilesHost {
   readonly vfs: Vfs
-  /** Called before every operation: may wait, may throw, may say where a stream is to break. */
+  /** Called before every operation. It may wait or throw, and returns where a stream breaks off. */
   enter(operation: FileOperation, call: CallOptions): Promise<FaultHit>
 }
 
@@ -35,7 +35,7 @@ export type FileOperation =
   | 'readlink'
   | 'watch'
 
-/** The driver's files over a virtual file system. Every change is one synchronous step, so none is seen half done. */
+/** Files over a virtual file system. Every change is one synchronous step, so no partial change is visible. */
 export class MemoryFiles implements FilesDriver {
   readonly #host: FilesHost
 
@@ -148,7 +148,7 @@ export class MemoryFiles implements FilesDriver {
   async readlink(path: string, call: CallOptions): Promise<string> {
     await this.#host.enter('readlink', call)
     const node = this.#vfs.node(path, { follow: false })
-    if (node.type !== 'symlink') throw fsError('invalid_argument', path, 'This is not a symbolic link.')
+    if (node.type !== 'symlink') throw fsError('invalid_argument', path, 'The path is not a symbolic link.')
     return node.target
   }
 
@@ -165,7 +165,7 @@ export class MemoryFiles implements FilesDriver {
     return this.#host.vfs
   }
 
-  /** The place of a file to write; nothing there yet is fine, also where parents are still to be made. */
+  /** Resolves a file to write. The file and its parents may be missing. */
   #writable(path: string): Place {
     const place = placeOrMissing(this.#vfs, path)
     if (place.node?.type === 'directory') throw fsError('is_a_directory', path)
@@ -183,7 +183,7 @@ function placeOrMissing(vfs: Vfs, path: string): Place {
   }
 }
 
-/** As `mkdir -p` of what is before the last slash. */
+/** Creates the parent folders, like `mkdir -p`. */
 function makeParents(vfs: Vfs, path: string): void {
   const parts = path.split('/')
   for (let count = 1; count < parts.length; count += 1) {

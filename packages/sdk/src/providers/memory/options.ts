@@ -3,16 +3,16 @@ import type { Ability, CreateOption, SandboxEndpoint } from '../../spec/index.ts
 import type { ShellHandler } from './shell.ts'
 
 export interface MemoryProviderOptions {
-  /** Default: the real one. With a `ManualClock`, lifetimes, timeouts and delays pass when the test says so. */
+  /** Default: the real clock. With a `ManualClock`, the test controls lifetimes, timeouts and delays. */
   clock?: Clock
-  /** Makes ids predictable: `mem` gives the sandboxes `mem-1`, `mem-2`, … Default: random ids. */
+  /** Makes ids predictable: `mem` names the sandboxes `mem-1`, `mem-2`, … Default: random ids. */
   seed?: string
-  /** A scripted shell; it brings the ability `shell`. */
+  /** A scripted shell. It enables the ability `shell`. */
   shell?: ShellHandler
-  /** Abilities to go without (`{ snapshot: false }`), to test what your code does then. */
+  /** Disables abilities (`{ snapshot: false }`), to test how your code handles that. */
   capabilities?: { readonly [A in Ability]?: false }
-  /** Options of `create` to accept beside the usual ones; what they say is not acted upon. */
+  /** Further options of `create` to accept. They have no effect. */
   createOptions?: readonly CreateOption[]
-  /** What `getEndpoint` answers. Default `http://<sandbox>-<port>.memory.invalid`. */
+  /** The result of `getEndpoint`. Default `http://<sandbox>-<port>.memory.invalid`. */
   endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
 }

@@ -22,7 +22,7 @@ export interface ProcessHost {
   changed(): void
 }
 
-/** A process of a sandbox: one tree of programs, and the numbered output that they write. */
+/** A process of a sandbox: a tree of programs and their numbered output. */
 export class MemoryProcess {
   readonly execId: string
   readonly sandboxId: string
@@ -137,7 +137,7 @@ export class MemoryProcess {
     this.program.start()
   }
 
-  /** Sends what the caller gave; a program that ends before it has read all of it is no failure. */
+  /** Sends the caller's input. It is not an error if the program ends before it has read all of it. */
   async #feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const iterator = chunks[Symbol.asyncIterator]()
     void this.program.ended.then(() => iterator.return?.()).catch(() => {})
@@ -146,7 +146,7 @@ export class MemoryProcess {
         await this.program.stdin.write(item.value)
       this.program.stdin.end()
     } catch {
-      // The input broke off, or the program closed it: it has seen all there is.
+      // The input failed, or the program closed it: send end-of-file.
       if (!this.program.end) this.program.stdin.end()
     }
   }
@@ -163,7 +163,7 @@ export class MemoryProcess {
   }
 }
 
-/** One holder's view of a process: checked against the sandbox's incarnation, and subject to faults. */
+/** A handle's view of a process: checks the sandbox's incarnation, and applies faults. */
 export class ProcessBinding implements ProcessDriver {
   readonly execId: string
   readonly pid: number

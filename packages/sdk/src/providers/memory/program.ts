@@ -7,9 +7,8 @@ import type { ChildOptions, ChildProcess, CommandContext, CommandHandler, Output
 import { Pipe } from './stdin-pipe.ts'
 
 /**
- * One program that runs: a handler and the context it acts through. A JavaScript function cannot be stopped from
- * outside, so a killed program ends for its watchers at once, and the next thing that its handler asks of the
- * context rejects with `Killed`; that unwinds it.
+ * A running program: a handler and its context. A JavaScript function cannot be stopped from outside. So a killed program
+ * ends for its watchers at once, and the handler's next use of the context rejects with `Killed`, which unwinds it.
  */
 export class Program {
   readonly stdin = new Pipe()
@@ -33,7 +32,7 @@ export class Program {
 
   start(): void {
     const { handler } = this.#spec
-    // In a later microtask, so that the caller has the handle before the program does anything.
+    // In a later microtask, so that the caller has the handle before the program starts.
     Promise.resolve()
       .then(() => this.gate())
       .then(() => handler(this.#context()))
@@ -43,19 +42,19 @@ export class Program {
       )
   }
 
-  /** Sends a signal to this program and everything below it, children first: none is left to be noticed. */
+  /** Signals this program and all descendants, children first, so that none of them can react. */
   deliver(signal: string): void {
     for (const child of this.#children) child.deliver(signal)
     this.deliverAlone(signal)
   }
 
-  /** Signals only this program's process group, as a weaker provider would do. */
+  /** Signals only this program's process group, like a weaker provider. */
   deliverToGroup(signal: string): void {
     for (const child of this.#children) if (!child.#spec.session) child.deliverToGroup(signal)
     this.deliverAlone(signal)
   }
 
-  /** To this program, and not to what it started. */
+  /** Signals this program only, not its children. */
   deliverAlone(signal: string): void {
     if (this.end) return
     if (signal === 'SIGSTOP') this.#stopped = true
@@ -65,12 +64,11 @@ export class Program {
     this.#host.changed()
   }
 
-  /** Whether it, or anything that it started, still runs. */
   get alive(): boolean {
     return !this.end || this.#children.some((child) => child.alive)
   }
 
-  /** Passes when the program may go on: not stopped, not paused; rejects when it is killed. */
+  /** Resolves when the program may continue, neither stopped nor paused. Rejects when it is killed. */
   async gate(): Promise<void> {
     while (!this.end && (this.#stopped || this.#host.paused())) await this.#race(this.#host.change())
     if (this.end) throw new Killed()
@@ -161,20 +159,19 @@ export interface ProgramSpec {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly handler: CommandHandler
-  /** It leads a session of its own. */
+  /** The program leads its own session. */
   readonly session?: boolean
 }
 
-/** What a program is given by the process and the sandbox that it runs in. */
 export interface ProgramHost {
   readonly sandboxId: string
   readonly clock: Clock
   readonly files: FilesDriver
   output(type: 'stdout' | 'stderr', data: Uint8Array): void
-  /** When readers are behind: resolves once they have kept up. */
+  /** Resolves when slow readers have caught up. */
   room(): Promise<void> | undefined
   paused(): boolean
-  /** Resolves when something may have changed about being paused or stopped. */
+  /** Resolves when the paused or stopped state may have changed. */
   change(): Promise<void>
   changed(): void
   resolve(cmd: string, args: readonly string[]): CommandHandler
@@ -186,7 +183,6 @@ export interface ProgramEnd {
   readonly error?: unknown
 }
 
-/** Thrown into the handler of a killed program. */
 class Killed extends Error {
   override readonly name = 'Killed'
 }
@@ -204,7 +200,7 @@ const signalNumbers: Record<string, number> = {
   SIGTERM: 15,
 }
 
-/** The sandbox's files as a program sees them: relative to its working directory, and only while it may go on. */
+/** The sandbox's files for a program: relative to its working directory, and only while it may continue. */
 function programFiles(cwd: string, files: FilesDriver, gate: () => Promise<void>): FilesDriver {
   const at = async (path: string) => {
     await gate()

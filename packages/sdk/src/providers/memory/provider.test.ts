@@ -4,7 +4,7 @@ import { SandboxError } from '../../errors.ts'
 import { ManualClock, MemoryProvider } from './index.ts'
 
 describe('scripted commands', () => {
-  it('run, and are recorded', async () => {
+  it('run and are recorded', async () => {
     const provider = new MemoryProvider({ seed: 'mem' })
     provider.command('git', async ({ args, stdout, stderr, env, cwd }) => {
       await stdout.write(`git ${args.join(' ')} as ${env.WHO} in ${cwd}\n`)
@@ -22,7 +22,7 @@ describe('scripted commands', () => {
     ])
   })
 
-  it('can be chosen by a question, and the last one added wins', async () => {
+  it('can be selected by a predicate, and the last added one wins', async () => {
     const provider = new MemoryProvider()
     provider.command('npm', () => 1)
     provider.command(
@@ -34,7 +34,7 @@ describe('scripted commands', () => {
     expect((await sandbox.runCommand({ cmd: 'npm', args: ['test'] })).exitCode).toBe(2)
   })
 
-  it('that were not scripted say how to script them', async () => {
+  it('that are not scripted fail with a hint', async () => {
     const sandbox = await new MemoryProvider().create()
     const error = await sandbox.runCommand({ cmd: 'make' }).catch((thrown) => thrown)
     expect(error).toMatchObject({
@@ -43,7 +43,7 @@ describe('scripted commands', () => {
     })
   })
 
-  it('that throw are programs that crash: exit code 1, the error on stderr and in the record', async () => {
+  it('that throw end with exit code 1, and the error on stderr and in the record', async () => {
     const provider = new MemoryProvider().command('buggy', () => {
       throw new Error('a bug in the script')
     })
@@ -68,7 +68,7 @@ describe('scripted commands', () => {
     expect(await sandbox.runCommand({ cmd: 'parent' })).toMatchObject({ exitCode: 5, stdout: 'child x' })
   })
 
-  it('are told which signal ends them, and can trap one', async () => {
+  it('receive the signal that ends them, and can trap a signal', async () => {
     const provider = new MemoryProvider()
     let reason: unknown
     provider.command('serve', ({ signal, stdout, trap }) => {
@@ -89,7 +89,7 @@ describe('scripted commands', () => {
 })
 
 describe('the clock', () => {
-  it('fires timers in order, and only when it is moved', async () => {
+  it('fires timers in order, and only on advance', async () => {
     const clock = new ManualClock(1000)
     const log: string[] = []
     clock.after(20, () => log.push(`b ${clock.now()}`))
@@ -107,7 +107,7 @@ describe('the clock', () => {
     await expect(clock.advance(-1)).rejects.toThrow(RangeError)
   })
 
-  it('decides timeouts, durations and file times', async () => {
+  it('controls timeouts, durations and file times', async () => {
     const clock = new ManualClock(5000)
     const provider = new MemoryProvider({ clock })
     provider.command('slow', async ({ clock: time }) => time.sleep(60_000))
@@ -123,7 +123,7 @@ describe('the clock', () => {
     expect(await whole).toMatchObject({ timedOut: false, durationMs: 60_000, exitCode: 0 })
   })
 
-  it('decides lifetimes', async () => {
+  it('controls lifetimes', async () => {
     const clock = new ManualClock()
     const provider = new MemoryProvider({ clock, seed: 'mem' })
     const sandbox = await provider.create({ lifetimeMs: 60_000 })
@@ -150,7 +150,7 @@ describe('options', () => {
     expect(await sandbox.getUrl(80)).toBe('http://box-1-80.memory.invalid')
   })
 
-  it('switch abilities off', async () => {
+  it('disable abilities', async () => {
     const provider = new MemoryProvider({ capabilities: { snapshot: false, watch: false } })
     const sandbox = await provider.create()
     expect([supports(sandbox, 'snapshot'), supports(provider, 'snapshot')]).toEqual([false, false])
@@ -159,7 +159,7 @@ describe('options', () => {
     await expect(provider.create({ snapshotId: 'x' })).rejects.toMatchObject({ code: 'unsupported' })
   })
 
-  it('script a shell, which brings the ability', async () => {
+  it('script a shell, which enables the ability', async () => {
     const provider = new MemoryProvider({
       async shell(line, state, io) {
         const [word, value = ''] = line.split(' ')

@@ -8,8 +8,8 @@ import type { MemoryProviderOptions } from './options.ts'
 import { SharedState } from './shared-state.ts'
 
 /**
- * Sandboxes that exist only in this program's memory: a double for your own tests. Files are real enough to
- * write and read, programs are functions that you script, time and failures come when you say.
+ * Sandboxes that exist only in this program's memory: a test double. Files can be written and read, programs are functions
+ * that you script, and you control time and failures.
  *
  *     const provider = new MemoryProvider({ seed: 'mem' })
  *     provider.command('git', async ({ args, stdout }) => { await stdout.write(`git ${args.join(' ')}\n`); return 0 })
@@ -28,28 +28,28 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     this.#options = options
   }
 
-  /** Every program that was run, in order. */
+  /** All program runs, in order. */
   get calls(): readonly RecordedCall[] {
     return this.#sharedState.calls
   }
 
-  /** Adds a program. For the same name, the program that was added last wins. */
+  /** Adds a program. For the same name, the last added program takes precedence. */
   command(matcher: CommandMatcher, handler: CommandHandler): this {
     this.#sharedState.commands.add(matcher, handler)
     return this
   }
 
-  /** From now on, calls fail, wait or break off as the rule says. */
+  /** Makes later calls fail, wait or break off according to the rule. */
   fault(rule: FaultRule): Fault {
     return this.#sharedState.faults.add(rule)
   }
 
-  /** Another provider object over the same sandboxes: what a second program, or this one after a restart, would see. */
+  /** Another provider object over the same sandboxes, like a second program or this one after a restart. */
   reopen(): MemoryProvider {
     return new MemoryProvider(this.#options, this.#sharedState)
   }
 
-  /** Programs that still run in a sandbox, also in a destroyed one: for tests that nothing is left. */
+  /** Programs that still run in a sandbox, even a destroyed one, to test for leftovers. */
   running(sandboxId: string): string[] {
     return this.#sharedState.running(sandboxId)
   }

@@ -18,7 +18,7 @@ import { MemorySandbox, workdir } from './sandbox.ts'
 import type { SharedState } from './shared-state.ts'
 import { MemoryShell } from './shell.ts'
 
-/** A handle's grip on a sandbox: bound to one incarnation, every operation checked and open to faults. */
+/** A handle's binding to one incarnation of a sandbox. Checks every operation, and applies faults. */
 export class SandboxBinding implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
@@ -87,11 +87,15 @@ export class SandboxBinding implements SandboxDriver {
     await this.#enter('getProcess', call)
     const process = this.#sandbox.processes.get(execId)
     if (process) return this.#bind(process)
-    throw new SandboxError('not_found', `There is no process ${execId} in the sandbox ${this.sandboxId}.`, {
-      provider: 'memory',
-      sandboxId: this.sandboxId,
-      hint: 'List what there is with listProcesses().',
-    })
+    throw new SandboxError(
+      'not_found',
+      `The process ${execId} does not exist in the sandbox ${this.sandboxId}.`,
+      {
+        provider: 'memory',
+        sandboxId: this.sandboxId,
+        hint: 'List processes with listProcesses().',
+      },
+    )
   }
 
   async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
@@ -107,7 +111,7 @@ export class SandboxBinding implements SandboxDriver {
     const open = sandbox.shells.get(name)
     if (open) return open
     if (!this.#sharedState.shell)
-      throw new SandboxError('unsupported', 'No shell is scripted.', {
+      throw new SandboxError('unsupported', 'The memory provider has no scripted shell.', {
         provider: 'memory',
         hint: 'Pass { shell: handler } to new MemoryProvider().',
       })
@@ -229,13 +233,13 @@ export class SandboxBinding implements SandboxDriver {
     if (sandbox.incarnation !== this.#incarnation)
       throw sandbox.error(
         'interrupted',
-        `The sandbox ${this.sandboxId} was started anew since this handle was made.`,
+        `The sandbox ${this.sandboxId} was restarted since this handle was created.`,
       )
     if (sandbox.status === 'paused' && !allow.paused) {
       throw sandbox.error(
         'not_running',
         `The sandbox ${this.sandboxId} is paused.`,
-        'Let it go on with resume(), or get it again with provider.get(id).',
+        'Call resume(), or get it again with provider.get(id).',
       )
     }
   }
@@ -254,7 +258,7 @@ export class SandboxBinding implements SandboxDriver {
     if (place?.node?.type === 'directory') return place.path
     throw new SandboxError(
       'cwd_not_found',
-      `The working directory ${cwd} is not there, or is not a directory.`,
+      `The working directory ${cwd} does not exist, or is not a directory.`,
       { provider: 'memory', sandboxId: this.sandboxId, details: { cwd } },
     )
   }

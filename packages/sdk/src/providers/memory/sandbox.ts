@@ -11,18 +11,18 @@ export const workdir = '/workspace'
 
 export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs'>
 
-/** The state of one sandbox: its disk, programs and clock. Handles are `SandboxBinding`s to it. */
+/** The state of one sandbox: its disk, programs and clock. A handle is a `SandboxBinding` to it. */
 export class MemorySandbox {
   readonly id: string
   readonly sharedState: SharedState
   readonly recipe: SandboxRecipe
   readonly createdAtMs: number
   readonly vfs: Vfs
-  /** For programs: nothing is checked and no fault strikes. */
+  /** For programs: without checks and faults. */
   readonly files: MemoryFiles
   readonly processes = new Map<string, MemoryProcess>()
   readonly shells = new Map<string, MemoryShell>()
-  /** Raised by every start: a handle that remembers another one is stale. */
+  /** Increases with every start. A handle with another number is stale. */
   incarnation = 1
   status: SandboxStatus
   expiresAtMs: number | undefined
@@ -101,7 +101,7 @@ export class MemorySandbox {
     this.sharedState.sandboxes.delete(this.id)
   }
 
-  /** Never shortens. A sandbox without an end keeps having none. */
+  /** Never shortens. A sandbox without a lifetime keeps none. */
   extend(ms: number): void {
     if (this.expiresAtMs === undefined) return
     const until = this.sharedState.clock.now() + ms

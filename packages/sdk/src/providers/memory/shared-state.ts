@@ -8,7 +8,6 @@ import type { MemorySandbox } from './sandbox.ts'
 import type { ShellHandler } from './shell.ts'
 import type { VfsDirectory } from './virtual-files.ts'
 
-/** Everything that provider objects over the same memory share. */
 export class SharedState {
   readonly clock: Clock
   readonly commands = new Commands()
@@ -37,7 +36,7 @@ export class SharedState {
       ((sandboxId, port) => ({ url: `http://${sandboxId}-${port}.memory.invalid`, headers: {} }))
   }
 
-  /** `mem-1`, `mem-2`, … where there is a seed; random otherwise. */
+  /** `mem-1`, `mem-2`, … with a seed; random otherwise. */
   id(kind: 'sandbox' | 'process' | 'snapshot' | 'shell'): string {
     if (this.#seed === undefined) return randomId()
     const count = this.count(kind)
@@ -46,13 +45,13 @@ export class SharedState {
 
   started(process: MemoryProcess): void {
     this.#processes.add(process)
-    // A program with children left is kept, so that `running` can report them.
+    // Keep a program whose children still run, so that `running` reports them.
     void process.program.ended.then(() => {
       if (!process.program.alive) this.#processes.delete(process)
     })
   }
 
-  /** The programs of a sandbox that still run, whatever became of the sandbox. */
+  /** The programs of a sandbox that still run, even if the sandbox is gone. */
   running(sandboxId: string): string[] {
     for (const process of this.#processes) if (!process.program.alive) this.#processes.delete(process)
     return [...this.#processes]

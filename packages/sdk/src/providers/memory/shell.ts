@@ -8,12 +8,12 @@ import type { MemoryFiles } from './files.ts'
 import type { MemorySandbox } from './sandbox.ts'
 
 /**
- * A shell that the user scripts: it gets the line, the state that lives on, and a way to write. Without one the
- * memory provider has no ability `shell`, as it understands no shell language.
+ * A shell that you script. It gets the line, the persistent state, and a function for output. Without one, the memory
+ * provider has no ability `shell`, because it does not parse a shell language.
  */
 export type ShellHandler = (line: string, state: ShellState, io: ShellIo) => number | Promise<number>
 
-/** Change it, and the next command sees the change. */
+/** Changes are visible to the next command. */
 export interface ShellState {
   cwd: string
   env: Record<string, string>
@@ -21,11 +21,11 @@ export interface ShellState {
 
 export interface ShellIo {
   write(text: string): void
-  /** Fires when the command's time is over or its call is cancelled. */
+  /** Aborts at the command's timeout, or when its call is cancelled. */
   readonly signal: AbortSignal
   readonly files: MemoryFiles
   sleep(ms: number): Promise<void>
-  /** Ends the shell, as `exit` does: variables are lost, and the next command says `shellRestarted`. */
+  /** Ends the shell, like `exit`: variables are lost, and the next command reports `shellRestarted`. */
   exit(code: number): never
 }
 

@@ -3,7 +3,7 @@ import { concat, encode } from '../../shared/bytes.ts'
 
 const roomBytes = 64 * 1024
 
-/** A program's stdin: what is written waits here until the program reads it; a full pipe makes the writer wait. */
+/** A program's stdin. Data waits here until the program reads it; a full pipe makes the writer wait. */
 export class Pipe implements AsyncIterable<Uint8Array> {
   readonly #chunks: Uint8Array[] = []
   readonly #waiting = new Set<() => void>()
@@ -11,7 +11,7 @@ export class Pipe implements AsyncIterable<Uint8Array> {
   #ended = false
   #broken = false
 
-  /** Resolves when there is room for more; `stdin_closed` once the program has ended or the pipe was closed. */
+  /** Resolves when there is room for more. Rejects with `stdin_closed` after the program has ended or the pipe was closed. */
   async write(data: string | Uint8Array): Promise<void> {
     this.#check()
     const bytes = encode(data).slice()
@@ -25,13 +25,13 @@ export class Pipe implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** End-of-file, after what was written. */
+  /** Signals end-of-file after the written data. */
   end(): void {
     this.#ended = true
     this.#wake()
   }
 
-  /** The reader is gone: writers that wait are told so. */
+  /** The reader is gone: rejects waiting writers. */
   break(): void {
     this.#broken = true
     this.#wake()
@@ -49,7 +49,6 @@ export class Pipe implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** Everything up to end-of-file, as text. */
   async text(): Promise<string> {
     const chunks: Uint8Array[] = []
     for await (const chunk of this) chunks.push(chunk)

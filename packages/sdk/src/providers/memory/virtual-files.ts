@@ -2,8 +2,8 @@ import { SandboxError } from '../../errors.ts'
 import type { FileChange } from '../../spec/index.ts'
 
 /**
- * A file system in memory: a tree of nodes, walked as POSIX walks it (`..` after a link is the parent of where
- * the link leads). Contents never change in place, so a reader keeps what it opened and a copy shares them.
+ * A file system in memory: a tree of nodes that is walked as in POSIX (`..` after a link is the parent of the link's
+ * target). Contents are immutable, so a reader keeps what it opened, and copies share them.
  */
 
 export interface Content {
@@ -34,7 +34,7 @@ export interface VfsSymlink {
 
 export type VfsNode = VfsFile | VfsDirectory | VfsSymlink
 
-/** Where a path leads: `node` is undefined when only its parent is there. The root has no parent. */
+/** The result of resolving a path. `node` is undefined if only the parent exists. The root has no parent. */
 export interface Place {
   readonly path: string
   readonly name: string
@@ -56,7 +56,7 @@ export class Vfs {
     this.root = root ?? directory(now(), 0o755)
   }
 
-  /** An independent copy of the tree; contents are shared, as nothing changes them. */
+  /** An independent copy of the tree. It shares the immutable contents. */
   copy(): VfsDirectory {
     return copyDirectory(this.root)
   }
@@ -84,7 +84,7 @@ export class Vfs {
       }
       if (node.type === 'symlink' && (options.follow || !last)) {
         links += 1
-        if (links > 40) throw fsError('file_not_found', path, 'Symbolic links lead in a circle.')
+        if (links > 40) throw fsError('file_not_found', path, 'The symbolic links form a cycle.')
         if (node.target.startsWith('/')) stack.length = 1
         parts = [...node.target.split('/').filter(Boolean), ...rest]
         continue
@@ -96,12 +96,11 @@ export class Vfs {
     return { path: pathOf(stack) || '/', name, node, ...(parent?.type === 'directory' ? { parent } : {}) }
   }
 
-  /** What is at a path; `file_not_found` when nothing is. */
+  /** The node at a path. Throws `file_not_found` if it does not exist. */
   node(path: string, options: { follow: boolean }): VfsNode {
     return this.place(path, options).node ?? fail(fsError('file_not_found', path))
   }
 
-  /** Puts a node in its place and tells the watchers. */
   put(place: Place, node: VfsNode): void {
     const { parent } = place
     if (!parent) throw fsError('is_a_directory', place.path)
@@ -129,7 +128,6 @@ export function directory(now: number, mode: number): VfsDirectory {
   return { type: 'directory', entries: new Map(), mode, mtimeMs: now }
 }
 
-/** Contents are shared, as nothing changes them. */
 export function copyDirectory(node: VfsDirectory): VfsDirectory {
   const entries = [...node.entries].map(
     ([name, child]) => [name, child.type === 'directory' ? copyDirectory(child) : { ...child }] as const,
@@ -159,18 +157,18 @@ export function mayChange(node: VfsNode, path: string): void {
 }
 
 const words: Record<FsCode, string> = {
-  file_not_found: 'There is no such file or directory.',
-  file_exists: 'Something is there already.',
+  file_not_found: 'The file or directory does not exist.',
+  file_exists: 'The path exists already.',
   not_a_directory: 'Part of the path is not a directory.',
-  is_a_directory: 'This is a directory.',
+  is_a_directory: 'The path is a directory.',
   directory_not_empty: 'The directory is not empty.',
   permission_denied: 'The mode of the file or of its directory does not allow this.',
-  invalid_argument: 'This cannot be done.',
+  invalid_argument: 'The operation is not possible.',
 }
 
 function checkNameLength(part: string, path: string): void {
   if (part.length > 63 && new TextEncoder().encode(part).byteLength > 255) {
-    throw fsError('invalid_argument', path, 'A name in the path is longer than 255 bytes.')
+    throw fsError('invalid_argument', path, 'A component of the path is longer than 255 bytes.')
   }
 }
 

@@ -2,7 +2,7 @@ import { onAbort } from '../../shared/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
 import { fsError, type Vfs } from './virtual-files.ts'
 
-/** Changes below a path from this moment on, in the order in which they happen. */
+/** Changes below a path from now on, in order. */
 export function watch(
   vfs: Vfs,
   path: string,

@@ -1,11 +1,10 @@
-/** What a sandbox on an SSH host can do. */
 export const sshCapabilities = Object.freeze({
   stdin: 'native',
   reattach: 'native',
   shell: 'native',
-  /** By way of script(1); a real one where our runner is used, which is known only when the host was asked. */
+  /** Uses script(1). With our runner on the host, terminals are native. */
   terminal: 'emulated',
-  /** A port of this machine's loopback, carried through the connection. */
+  /** A loopback port on this machine, forwarded through the SSH connection. */
   ports: 'emulated',
   stop: 'native',
   lifetime: 'native',

@@ -3,7 +3,7 @@ import { afterAll, describe, it } from 'vitest'
 import { conformance, posixCommands } from '../../testing/index.ts'
 import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
-// As an ordinary account where we may make one; where there is no server, the tests say so.
+// Uses an ordinary account when the tests run as root.
 describe.skipIf(!sshdProgram)('a real OpenSSH server', () => {
   let server: Promise<TestSshd> | undefined
   const sshd = () => {

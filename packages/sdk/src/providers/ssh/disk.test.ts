@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
-/** A disk of 4 MiB, if we may make one. */
+/** Uses a disk of 4 MiB, which only root can mount. */
 describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
   let sshd: TestSshd
   let mounted = false
@@ -14,7 +14,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
       try {
         for (let at = 0; ; at += 1) writeFileSync(path.join(disk(), `fill-${size}-${at}`), Buffer.alloc(size))
       } catch {
-        // It is full.
+        // The disk is full.
       }
   }
   const empty = () => {
@@ -29,7 +29,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
       })
       mounted = true
     } catch {
-      // Not ours to mount.
+      // Mounting is not permitted.
     }
   })
   afterAll(async () => {
@@ -39,7 +39,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
   const provider = () => sshd.provider({ root: path.join(disk(), 'sandkasten') })
   const test = (name: string, work: () => Promise<void>) =>
     it(name, async ({ skip }) => {
-      if (!mounted) return skip('mounting a small disk is root’s')
+      if (!mounted) return skip('mounting a small disk needs root')
       try {
         await work()
       } finally {
@@ -47,7 +47,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
       }
     })
 
-  test('a file says so, keeps its old content, and leaves no half of it', async () => {
+  test('a write fails with disk_full, keeps the old content, and leaves no partial file', async () => {
     const sandbox = await provider().create()
     await sandbox.files.writeFile('file', 'old')
     const full = { code: 'disk_full', hint: expect.stringContaining('root') }
@@ -55,13 +55,12 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
     expect(await sandbox.files.readFile('file', 'utf8')).toBe('old')
     await expect(sandbox.files.appendFile('file', new Uint8Array(6_000_000))).rejects.toMatchObject(full)
     await sandbox.files.rm('file')
-    // There is room again.
     await sandbox.files.writeFile('file', 'new')
     expect(await sandbox.files.readdir('.')).toEqual(['file'])
     await sandbox.destroy()
   })
 
-  test('a program that prints does not wait for it, and it is told that something is missing', async () => {
+  test('a program keeps printing, and the reader learns that output is missing', async () => {
     const sandbox = await provider().create()
     const script = 'echo first; while ! test -e full; do sleep 0.05; done; head -c 3000000 /dev/zero; exit 3'
     const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job', detached: true })
@@ -76,7 +75,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
     await sandbox.destroy()
   })
 
-  test('a command of a shell does not wait for it either, and the shell goes on', async () => {
+  test('a shell command keeps printing, and the shell stays usable', async () => {
     const sandbox = await provider().create()
     const shell = await sandbox.openShell()
     const command =
@@ -93,7 +92,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
     await sandbox.destroy()
   })
 
-  test('nothing new is begun, with that reason; stopping and destroying work', async () => {
+  test('new programs fail with disk_full; stop and destroy work', async () => {
     const sandbox = await provider().create()
     const process = await sandbox.spawn({ cmd: 'sleep', args: ['1000'], detached: true })
     fill()
@@ -107,7 +106,7 @@ describe.skipIf(!sshdProgram)('a host whose disk is full', () => {
     expect(leftoversOf(path.join(disk(), 'sandkasten'))(sandbox.sandboxId)).toEqual([])
   })
 
-  test('a host that was never used says so too', async () => {
+  test('the first call to a new host fails with disk_full', async () => {
     fill()
     await expect(sshd.provider({ root: path.join(disk(), 'other') }).create()).rejects.toMatchObject({
       code: 'disk_full',

@@ -21,14 +21,14 @@ import { RunnerLinks } from './runner/programs.ts'
 import { SshRunner } from './runner/runner.ts'
 import { SshSandbox } from './sandbox.ts'
 
-/** What is known of a sandbox: the host's state, and the record that this library keeps there. */
+/** The host's state of a sandbox, and the record that this library stores there. */
 export interface Known {
   readonly sandboxId: string
   readonly status: SandboxStatus
   readonly incarnation: string
   readonly expiresAt?: number
   readonly record: SandboxRecord
-  /** What supervises the programs of this incarnation: our runner or the agent's script. `crashed`: the runner was killed. */
+  /** The supervisor of this incarnation's programs: our runner or the agent's script. `crashed`: the runner was killed. */
   readonly workedBy: 'runner' | 'shell' | 'crashed'
 }
 
@@ -41,7 +41,7 @@ interface SandboxRecord {
   readonly createdAt: number
 }
 
-/** Sandboxes of one account on one host. The truth is there; any number of processes may use it at once. */
+/** Sandboxes of one account on one host. All state is on the host, so several processes can use it at once. */
 export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   readonly name = 'ssh'
   readonly isolation = 'none'
@@ -95,7 +95,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       })
       throwIfAborted(call.signal, 'Creating the sandbox')
     } catch (error) {
-      // Also where the answer was lost: whether it was made is then not known.
+      // Also clean up when the response was lost: the host may have created the sandbox.
       if (!SandboxError.is(error, 'conflict')) await this.#clearUp(sandboxId, error)
       throw error
     }
@@ -159,8 +159,6 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     }
   }
 
-  // For handles
-
   async known(sandboxId: string, { signal }: CallOptions = {}): Promise<Known> {
     if (!idPattern.test(sandboxId)) throw agentError(71, { sandboxId, what: sandboxId })
     const line = await this.agent.call('state', [sandboxId], { sandboxId, what: sandboxId, signal })
@@ -180,7 +178,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       signal,
     })
     const known = knownFrom(line.trim())
-    // Only if this call started it.
+    // Report the worker only if this call started the sandbox.
     if (known.incarnation === incarnation) this.#worker(runner, known.workedBy)
     return known
   }
@@ -190,7 +188,7 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     await this.agent.call('stop', [sandboxId, incarnation], { sandboxId, what: sandboxId, signal })
   }
 
-  /** Ports belong to the host: after the sandbox has stopped, another program may listen. So each connection checks first. */
+  /** Ports belong to the host, and another program may listen after the sandbox has stopped. So each connection checks first. */
   forwards(sandboxId: string, check: () => Promise<void>): PortForwards {
     let forwards = this.#forwards.get(sandboxId)
     if (!forwards) {
@@ -212,27 +210,26 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     this.pool.close()
   }
 
-  /** What supervises a sandbox that was just started. */
   #worker(asked: string, got: Known['workedBy']): Known['workedBy'] {
     if (asked !== '-' && got !== 'runner') this.runner.failed('it did not start there')
     return got
   }
 
-  /** When that fails too, both are told. */
+  /** Reports both errors when the cleanup fails too. */
   async #clearUp(sandboxId: string, error: unknown): Promise<void> {
     await this.destroy(sandboxId, {}).catch((also) => {
       const { code, message } = error as SandboxError
       if (!SandboxError.is(error)) throw error
-      throw new SandboxError(code, `${message} What it may have left could not be removed.`, {
+      throw new SandboxError(code, `${message} The cleanup failed too, so the sandbox may still exist.`, {
         provider: 'ssh',
         sandboxId,
-        hint: `Destroy ${sandboxId} when the host can be reached.`,
+        hint: `Destroy ${sandboxId} when the host is reachable again.`,
         cause: new AggregateError([error, also]),
       })
     })
   }
 
-  /** A stopped sandbox has no ports. */
+  /** Closes the ports of a stopped sandbox. */
   #seen(known: Known): Known {
     if (known.status === 'stopped' || known.status === 'failed') void this.#letGo(known.sandboxId)
     return known
@@ -253,7 +250,7 @@ function checkId(id: string): string {
   throw agentError(undefined, { what: 'an invalid sandbox id' })
 }
 
-/** `id status incarnation expiresAt record worker`, as the agent says it. */
+/** Parses the agent's line `id status incarnation expiresAt record worker`. */
 function knownFrom(line: string): Known {
   const [id = '', status = '', incarnation = '', expires = '', encoded = '', worker = ''] = line.split(' ')
   const sandboxId = checkId(id)
@@ -267,7 +264,7 @@ function knownFrom(line: string): Known {
     })
   }
   if (record.version !== 1)
-    throw new SandboxError('unsupported', `The sandbox ${sandboxId} was made by a newer version.`, {
+    throw new SandboxError('unsupported', `The sandbox ${sandboxId} was created by a newer version.`, {
       provider: 'ssh',
       hint: 'Update @sandkasten/sdk.',
     })

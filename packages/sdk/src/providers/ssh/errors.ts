@@ -1,24 +1,24 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import type { SshSettings } from './options.ts'
 
-/** What an exit status of the agent means. Above 63, so that none is taken for one of a shell's own. */
+/** The meaning of the agent's exit codes. They are above 63 to avoid a shell's own exit codes. */
 const agentCodes: Readonly<Record<number, [SandboxErrorCode, string]>> = {
-  70: ['provider_error', 'The host could not start it'],
-  71: ['not_found', 'There is no such sandbox'],
+  70: ['provider_error', 'The host could not start the program'],
+  71: ['not_found', 'The sandbox does not exist'],
   72: ['not_running', 'The sandbox is stopped'],
-  73: ['interrupted', 'The sandbox was restarted since this handle was made'],
-  74: ['conflict', 'There is a sandbox with that name already'],
+  73: ['interrupted', 'The sandbox was restarted since this handle was created'],
+  74: ['conflict', 'A sandbox with that name exists already'],
   75: ['cwd_not_found', 'The working directory does not exist'],
-  76: ['command_not_found', 'There is no such program on the host'],
-  77: ['permission_denied', 'The account may not do that'],
+  76: ['command_not_found', 'The program does not exist on the host'],
+  77: ['permission_denied', 'The account lacks the permission'],
   78: ['path_outside', 'The path leads out of the sandbox’s folder'],
-  79: ['not_found', 'There is no such process in this sandbox'],
+  79: ['not_found', 'The process does not exist in this sandbox'],
   81: ['stdin_closed', 'The program’s stdin is closed'],
-  82: ['disk_full', 'The host could not write it down'],
+  82: ['disk_full', 'The host could not write its files'],
   83: ['not_running', 'The terminal’s program has ended'],
   84: ['not_running', 'The shell is closed'],
-  85: ['unsupported', 'The host lacks a program that is needed'],
-  86: ['provider_error', 'The sandbox’s runner is not there'],
+  85: ['unsupported', 'The host lacks a required program'],
+  86: ['provider_error', 'The sandbox’s runner is not running'],
 }
 
 export function agentError(
@@ -27,7 +27,7 @@ export function agentError(
 ): SandboxError {
   const [code, words] = agentCodes[status ?? -1] ?? [
     'provider_error',
-    `The host answered with ${String(status)}`,
+    `The host answered with exit code ${String(status)}`,
   ]
   const what = facts.what ? `: ${facts.what}` : ''
   const said = code === 'provider_error' && facts.stderr ? ` (${facts.stderr.trim().slice(-500)})` : ''
@@ -42,7 +42,7 @@ export function agentError(
 export function connectionLost(settings: SshSettings, cause?: unknown): SandboxError {
   return new SandboxError('connection_lost', `The connection to ${nameOf(settings)} was lost.`, {
     provider: 'ssh',
-    hint: 'Whether the call arrived is not known; nothing is repeated. Programs go on: re-attach with getProcess(id) and output({ after }).',
+    hint: 'The call may have arrived; it is not repeated. Programs continue: re-attach with getProcess(id) and output({ after }).',
     cause,
   })
 }
@@ -55,7 +55,7 @@ export function diskFull(what: string, cause: unknown): SandboxError {
   })
 }
 
-/** Why a connection could not be made. By ssh2's levels and the system's error numbers, never by words. */
+/** Classifies a failed connection by ssh2's levels and the system's error codes, never by message text. */
 export function connectError(settings: SshSettings, error: unknown): SandboxError {
   if (SandboxError.is(error)) return error
   const { level, code } = error as { level?: unknown; code?: unknown }
@@ -64,7 +64,7 @@ export function connectError(settings: SshSettings, error: unknown): SandboxErro
   if (level === 'client-authentication')
     return new SandboxError('unauthenticated', `${host} refused the account ${settings.username}.`, {
       ...options,
-      hint: 'Check `username`, and that the key or the agent’s key is in ~/.ssh/authorized_keys there.',
+      hint: 'Check `username`, and that the public key is in ~/.ssh/authorized_keys there.',
     })
   if (level === 'agent')
     return new SandboxError('unauthenticated', `The ssh-agent at ${settings.agent} could not be used.`, {

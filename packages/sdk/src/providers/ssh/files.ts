@@ -17,21 +17,19 @@ import { Paths } from './paths.ts'
 import type { SftpStats } from './sdk.ts'
 
 export interface FilesPlace {
-  /** Throws when the handle may not act on the sandbox now. */
   check(sftp: SftpCalls): Promise<void>
   withSftp<T>(work: (sftp: SftpCalls) => Promise<T>): Promise<T>
-  /** Removes a folder and all that is in it. */
   remove(path: string, call: CallOptions): Promise<void>
   readonly workdir: string
-  /** Beside the working directory: whole files are made here and renamed into it. */
+  /** Files are written to this folder, beside the working directory, and then renamed into place. */
   readonly partial: string
 }
 
-/** How much is asked for, and how much of it at once: a file's speed does not depend on how far away the host is. */
+/** Chunk size, and how many chunks are requested at once, so that latency does not limit the throughput. */
 const PIECE = 64 * 1024
 const AHEAD = 16
 
-/** Files over SFTP. Every path is confined to the working directory first (`paths.ts`). */
+/** Files over SFTP. Every path is first confined to the working directory (`paths.ts`). */
 export class SshFiles implements FilesDriver {
   readonly #place: FilesPlace
 
@@ -41,7 +39,7 @@ export class SshFiles implements FilesDriver {
 
   async readStream(given: string, range: { start: number; end?: number }, { signal }: CallOptions) {
     const { handle, size } = await this.#at(given, true, 'Reading', async (sftp, file) => {
-      // Looked at first: opening a FIFO would hold up everything else on this channel.
+      // Check the type first: opening a FIFO would block the channel.
       const facts = await sftp.stat(file)
       if (isFolder(facts)) throw fault('is_a_directory', given)
       if (!isFile(facts)) throw fault('invalid_argument', given, 'is not a regular file')
@@ -78,13 +76,13 @@ export class SshFiles implements FilesDriver {
   }
 
   async stat(given: string, { follow }: { follow: boolean }): Promise<FileStat> {
-    return this.#at(given, follow, 'Looking at', async (sftp, file) =>
+    return this.#at(given, follow, 'Reading the attributes of', async (sftp, file) =>
       factsOf(await (follow ? sftp.stat(file) : sftp.lstat(file))),
     )
   }
 
   async mkdir(given: string, { recursive, mode }: { recursive: boolean; mode?: number }): Promise<void> {
-    await this.#at(given, true, 'Making the folder', async (sftp, folder) => {
+    await this.#at(given, true, 'Creating the folder', async (sftp, folder) => {
       const there = await sftp.stat(folder).catch(ifMissing)
       if (there && recursive && isFolder(there)) return
       if (there) throw fault(recursive ? 'not_a_directory' : 'file_exists', given)
@@ -92,7 +90,7 @@ export class SshFiles implements FilesDriver {
       await sftp.mkdir(folder, mode).catch(async (error) => {
         if (!recursive || !(await sftp.stat(folder).then(isFolder, () => false))) throw error
       })
-      // The host's umask has taken its part of the mode.
+      // The host's umask has reduced the mode.
       if (mode !== undefined) await sftp.chmod(folder, mode)
     })
   }
@@ -138,7 +136,7 @@ export class SshFiles implements FilesDriver {
     await this.#at(given, true, 'Changing the mode of', (sftp, file) => sftp.chmod(file, mode))
   }
 
-  /** A link may say anything; following it is what is confined. */
+  /** A link may have any target; access through it is confined. */
   async symlink(target: string, given: string): Promise<void> {
     await this.#at(given, false, 'Linking', async (sftp, file) => {
       if (await sftp.lstat(file).catch(ifMissing)) throw fault('file_exists', given)
@@ -153,7 +151,7 @@ export class SshFiles implements FilesDriver {
     })
   }
 
-  /** One operation on one path; what the host says against it, in the contract's words. */
+  /** Runs one operation on one path, and translates the host's errors. */
   #at<T>(
     given: string,
     follow: boolean,
@@ -167,7 +165,7 @@ export class SshFiles implements FilesDriver {
         return await work(sftp, file)
       } catch (error) {
         if (SandboxError.is(error) || statusOf(error) === undefined) throw error
-        // SFTP knows three reasons; a second look finds out more.
+        // SFTP has only three error codes; the details need another request.
         const reason = await paths.reason(file, statusOf(error)!)
         throw reason === 'disk_full' ? diskFull(`${what} ${given}`, error) : fault(reason, given, what, error)
       }
@@ -203,7 +201,7 @@ export class SshFiles implements FilesDriver {
         const wanted = Math.min(PIECE, end - at)
         let piece = await pending.shift()!
         throwIfAborted(signal, 'Reading the file')
-        // A host may send less than it was asked for: the rest is asked for again.
+        // The host may send less than requested: request the rest.
         while (piece.length < wanted) {
           const [have, from] = [piece, at + piece.length]
           const more = await this.#place.withSftp((sftp) => sftp.read(handle, wanted - have.length, from))
@@ -211,7 +209,7 @@ export class SshFiles implements FilesDriver {
           piece = Buffer.concat([have, more])
         }
         if (piece.length > 0) yield piece
-        // It has become shorter meanwhile: that is its end now.
+        // The file became shorter while it was read.
         if (piece.length < wanted) return
         at += piece.length
       }
@@ -242,7 +240,7 @@ export class SshFiles implements FilesDriver {
       throwIfAborted(signal, 'Writing the file')
       await sftp.replace(draft, file)
     } catch (error) {
-      // Before what takes up the room is removed.
+      // Check for a full disk before removing the partial file.
       const full = statusOf(error) === sftpStatus.failure && (await sftp.isFull(this.#place.partial))
       await sftp.unlink(draft).catch(() => {})
       throw full ? diskFull(`Writing ${file}`, error) : error
@@ -355,6 +353,6 @@ function fault(code: SandboxErrorCode, given: string, what?: string, cause?: unk
 function rootFault(what: string): SandboxError {
   return new SandboxError('invalid_argument', `The sandbox’s working directory itself cannot be ${what}.`, {
     provider: 'ssh',
-    hint: 'Remove what is in it, or destroy the sandbox.',
+    hint: 'Remove its content, or destroy the sandbox.',
   })
 }

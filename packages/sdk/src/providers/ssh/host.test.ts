@@ -6,7 +6,7 @@ import { keepAlive } from '../../resilience/index.ts'
 import { leftoversOf, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
 const asRoot = process.getuid?.() === 0
-// What start-up files print, here with what could be taken for an answer, must not matter.
+// Start-up files may print text that resembles a response; the client must ignore it.
 const noise = `printf 'motd\\nstarted 1 0\\nx 1 0 - 0 0\\n'; printf 'to stderr' >&2; alias cat=false; printf 'no newline'\n`
 
 describe.skipIf(!sshdProgram)('a host', () => {
@@ -16,7 +16,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
   })
   afterAll(() => sshd[Symbol.asyncDispose]())
 
-  it('whose start-up files print is understood', async () => {
+  it('works when start-up files print text', async () => {
     const sandbox = await sshd.provider().create()
     expect((await sandbox.runCommand({ cmd: 'echo', args: ['clean'] })).stdout).toBe('clean\n')
     const shell = await sandbox.openShell()
@@ -24,8 +24,8 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('whose SFTP is spoilt by what start-up files print says so', async (context) => {
-    if (!asRoot) return context.skip('an account with start-up files of its own is root’s to make')
+  it('reports SFTP that the output of start-up files breaks', async (context) => {
+    if (!asRoot) return context.skip('creating an account needs root')
     await using spoilt = await startSshd({
       ordinary: true,
       bashrc: noise,
@@ -37,7 +37,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     })
   })
 
-  it('that loses the connection in the middle: the program goes on, is found again, and ran once', async () => {
+  it('loses the connection: the program continues, is found again, and ran once', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create()
     const script =
@@ -57,7 +57,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     expect(sshd.cut()).toBeGreaterThan(0)
     expect(await Promise.all(cutOff)).toEqual(['connection_lost', 'connection_lost'])
 
-    // The same objects work again: the next call connects anew.
+    // The next call reconnects.
     const found = await sandbox.getProcess('job')
     expect((await found.status()).running).toBe(true)
     await sandbox.files.writeFile('go', '')
@@ -68,14 +68,14 @@ describe.skipIf(!sshdProgram)('a host', () => {
     ).toEqual(['after\n', 4])
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     expect(await sandbox.files.readFile('commands', 'utf8')).toBe('once\n')
-    // Asked for again by its id, nothing is started.
+    // The same execId does not start a second program.
     const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     expect((await again.wait()).exitCode).toBe(4)
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     await sandbox.destroy()
   })
 
-  it('that loses the connection while files are moved: an error with its code, the old content, no half file', async () => {
+  it('loses the connection during a write: connection_lost, the old content, no partial file', async () => {
     const sandbox = await sshd.provider().create()
     await sandbox.files.writeFile('file', 'old')
     const half = (async function* () {
@@ -89,7 +89,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('that loses the connection: a shell, its variables and the command that ran are found again', async () => {
+  it('loses the connection: a shell, its variables and its running command are found again', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create()
     const shell = await sandbox.openShell({ name: 'main' })
@@ -116,7 +116,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('is used by two clients at once: one sandbox of a name, and a stop that both see', async () => {
+  it('serves two clients at once: one sandbox for a name, and both see a stop', async () => {
     const [one, two] = [sshd.provider(), sshd.provider()]
     const [a, b] = await Promise.all([one, two].map((provider) => provider.getOrCreate({ name: 'shared' })))
     expect(a!.id).toBe(b!.id)
@@ -137,7 +137,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     expect(await one.destroy(a!.id)).toBe(false)
   })
 
-  it('ends a sandbox whose time is up by itself, with nobody connected', async () => {
+  it('ends an expired sandbox without a connected client', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create({ lifetimeMs: 2000 })
     await sandbox.spawn({ cmd: 'sh', args: ['-c', 'setsid sleep 1000 & sleep 1000'], detached: true })
@@ -148,7 +148,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sshd.provider().destroy(sandbox.id)
   })
 
-  it('shows no secret in the list of its processes, and keeps none in a file that others may read', async () => {
+  it('keeps secrets out of the process list and of files that other accounts can read', async () => {
     const sandbox = await sshd.provider().create({ envVars: { SECRET_A: 'sk-at-create' } })
     const process = await sandbox.spawn({
       cmd: 'sh',
@@ -163,7 +163,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     expect(stdout).toContain('supervise')
     expect(stdout).not.toContain('sk-at')
     const kept = await sandbox.runCommand({ cmd: 'grep', args: ['-rl', 'sk-at', '../run'] })
-    // What it printed itself is there, and nothing else.
+    // Only the program's own output is kept.
     expect(
       kept.stdout
         .trim()
@@ -178,7 +178,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('forwards a port to a program that listens only on the host’s loopback, and says no where none listens', async () => {
+  it('forwards a port to a program that listens only on the host’s loopback, and fails where no program listens', async () => {
     const sandbox = await sshd.provider().create()
     const server = `import http.server,socketserver\ns=socketserver.TCPServer(('127.0.0.1',0),http.server.SimpleHTTPRequestHandler)\nprint(s.server_address[1],flush=True)\ns.serve_forever()`
     await sandbox.files.writeFile('hello.txt', 'from the host')
@@ -194,7 +194,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  it('keeps a sandbox alive for as long as it is told to, and no longer than a lease', async () => {
+  it('extends a lifetime up to the lease, and not further', async () => {
     const sandbox = await sshd.provider().create({ lifetimeMs: 60_000 })
     const end = async () => (await sandbox.info()).expiresAt!.getTime()
     const before = await end()
@@ -215,7 +215,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('leaves nothing when a name is taken, and lists what it has with labels', async () => {
+  it('leaves nothing behind when a name is taken, and lists sandboxes with labels', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create({
       name: 'it’s “odd” / ü',
@@ -233,7 +233,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     ])
   })
 
-  it('clears away what creates and destroys have left that were cut off, and nothing of those under way', async () => {
+  it('removes leftovers of interrupted creates and destroys, and keeps those in progress', async () => {
     await sshd.provider().list()
     const root = path.join(sshd.home, 'sandkasten')
     const at = (name: string) => path.join(root, 'sandboxes', name)
@@ -242,7 +242,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
         .replace(/^.*\) /s, '')
         .split(' ')[19]
     const [mine, other] = [`${process.pid}-${startOf(process.pid)}`, `${process.pid}-1`]
-    // Of a number that is used again the start time is another.
+    // The process id is the same, but the start time differs.
     const kept = [`.new-aaaaaaaaaaaaaaaa-${mine}`, `.gone-bbbbbbbbbbbbbbbb-${mine}`]
     const left = [`.new-cccccccccccccccc-${other}`, `.gone-dddddddddddddddd-${other}`]
     for (const name of [...kept, ...left]) mkdirSync(path.join(at(name), 'work'), { recursive: true })
@@ -262,7 +262,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     rmSync(path.join(root, 'names', '.aaaaaaaaaaaaaaaa'))
   })
 
-  it('that is asked by a stranger’s words refuses them', async () => {
+  it('refuses malformed ids and arguments', async () => {
     writeFileSync(path.join(sshd.folder, 'x'), '')
     await expect(sshd.provider().get('aaaaaaaaaaaaaaaa')).rejects.toMatchObject({ code: 'not_found' })
     await expect(sshd.provider().get('$(id)')).rejects.toMatchObject({ code: 'not_found' })

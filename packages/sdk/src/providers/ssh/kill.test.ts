@@ -5,15 +5,15 @@ import type { SandboxHandle } from '../../index.ts'
 import type { SshCapabilities } from './index.ts'
 import { processesWith, sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
-/** A program that a mark in its environment does not find, each with a word of its own to be found by. */
+/** Programs that the mark in the environment does not find. A unique argument identifies each one. */
 const programs: Array<[name: string, line: (word: string) => { cmd: string; args: string[] }]> = [
   ['without an environment', (word) => ({ cmd: 'env', args: ['-i', 'sleep', word] })],
   [
-    'whose child has no environment, in a group of its own',
+    'with a child without an environment, in another process group',
     (word) => ({ cmd: 'bash', args: ['-c', `set -m; env -i sleep ${word} & wait`] }),
   ],
   [
-    'whose child has no environment, in a session of its own',
+    'with a child without an environment, in another session',
     (word) => ({ cmd: 'sh', args: ['-c', `env -i setsid sleep ${word} & wait`] }),
   ],
   [
@@ -23,17 +23,17 @@ const programs: Array<[name: string, line: (word: string) => { cmd: string; args
 ]
 
 let words = 0
-/** As sleep(1) takes it, and nobody else has it. */
+/** A unique argument that sleep(1) accepts. */
 const newWord = () => `1000.${process.pid}${Date.now()}${words++}`
 
-describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
+describe.skipIf(!sshdProgram)('processes of a sandbox', () => {
   let sshd: TestSshd
   beforeAll(async () => {
     sshd = await startSshd({ ordinary: process.getuid?.() === 0 })
   })
   afterAll(() => sshd[Symbol.asyncDispose]())
 
-  /** It runs, and nothing but where it came from says whose it is. */
+  /** The program runs, and only its ancestry shows that it belongs to the sandbox. */
   const begun = (word: string) =>
     expect.poll(() => processesWith(word).some(({ marked }) => !marked)).toBe(true)
   const gone = (word: string) => expect(processesWith(word)).toEqual([])
@@ -47,7 +47,7 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     return process
   }
 
-  it.each(programs)('%s ends with a stop, a destroy, a kill', async (_, line) => {
+  it.each(programs)('a program %s ends with a stop, a destroy, a kill', async (_, line) => {
     const sandbox = await sshd.provider().create()
     const ways: Array<(execId: string) => Promise<unknown>> = [
       async (execId) => (await sandbox.getProcess(execId)).kill('SIGKILL'),
@@ -63,7 +63,7 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     }
   })
 
-  it('ends when its time is up, whatever it is', async () => {
+  it('end at their timeout', async () => {
     const sandbox = await sshd.provider().create()
     await Promise.all(
       programs.map(async ([, line]) => {
@@ -77,21 +77,20 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     await sandbox.destroy()
   })
 
-  it('ends with the sandbox’s lifetime, whatever it is, and nobody is connected', async () => {
+  it('end with the sandbox’s lifetime, without a connected client', async () => {
     const provider = sshd.provider()
     const sandbox = await provider.create({ lifetimeMs: 12_000 })
     const all = programs.map(([, line]) => ({ line, word: newWord() }))
     for (const { line, word } of all) await started(sandbox, line(word), word)
     await provider.close()
     await expect.poll(() => all.flatMap(({ word }) => processesWith(word))).toEqual([])
-    // The clock is done with it too.
     await expect.poll(() => existsSync(path.join(sandbox.workdir, '../lock'))).toBe(false)
     await expect.poll(() => processesWith(sandbox.sandboxId)).toEqual([])
     expect((await sandbox.info()).status).toBe('stopped')
     await sandbox.destroy()
   })
 
-  it('whose children stay behind without an environment: they end with the sandbox', async () => {
+  it('that a program leaves behind without an environment end with the sandbox', async () => {
     const sandbox = await sshd.provider().create()
     const word = newWord()
     await sandbox.runCommand({ cmd: 'sh', args: ['-c', `env -i sleep ${word} >/dev/null 2>&1 &`] })
@@ -101,7 +100,7 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     await sandbox.destroy()
   })
 
-  it('on a shell, without an environment: it ends with the shell', async () => {
+  it('of a shell, without an environment, end with the shell', async () => {
     const sandbox = await sshd.provider().create()
     const shell = await sandbox.openShell()
     const word = newWord()
@@ -112,7 +111,7 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     await sandbox.destroy()
   })
 
-  it('gets a signal also without an environment', async () => {
+  it('receive signals without an environment', async () => {
     const sandbox = await sshd.provider().create()
     const word = newWord()
     const process = await started(sandbox, { cmd: 'env', args: ['-i', 'sleep', word] }, word)
@@ -121,7 +120,7 @@ describe.skipIf(!sshdProgram)('a program that does not try to get away', () => {
     await sandbox.destroy()
   })
 
-  it('of another sandbox stays', async () => {
+  it('of another sandbox keep running', async () => {
     const provider = sshd.provider()
     const [one, other] = [await provider.create(), await provider.create()]
     const word = newWord()

@@ -9,15 +9,14 @@ export interface SshProviderOptions {
   port?: number
   /** Default: this process's account name. */
   username?: string
-  /** A private key: its text, in OpenSSH's or PEM form. Default: the agent, then `~/.ssh/id_ed25519`, `id_ecdsa` and `id_rsa`. */
+  /** The text of a private key, in OpenSSH's or PEM format. Default: the agent, then `~/.ssh/id_ed25519`, `id_ecdsa` and `id_rsa`. */
   privateKey?: string | Uint8Array
   /** The file of a private key. */
   privateKeyPath?: string
-  /** Opens the private key. */
   passphrase?: string
-  /** The socket of an ssh-agent. Default: `SSH_AUTH_SOCK`, unless a key is given. `false`: none. */
+  /** The socket of an ssh-agent. Default: `SSH_AUTH_SOCK`, unless a key is given. `false` uses no agent. */
   agent?: string | false
-  /** Files that say which key belongs to which host. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
+  /** `known_hosts` files. Default: `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`. */
   knownHosts?: string | readonly string[]
   /** The host's key itself (`ssh-ed25519 AAAA…`) or its fingerprint (`SHA256:…`), instead of `knownHosts`. */
   hostKey?: string | readonly string[]
@@ -27,22 +26,22 @@ export interface SshProviderOptions {
   root?: string
   /** How long a connection may take. Default 20 s. */
   connectTimeoutMs?: number
-  /** How often a host that is silent is asked whether it is still there. After three times in vain the connection is lost. Default 15 s. */
+  /** The interval of pings to a silent host. After three unanswered pings the connection is lost. Default 15 s. */
   pingMs?: number
   /** How many sessions one connection may carry; more are opened on further connections. Default 8: OpenSSH allows 10. */
   maxSessions?: number
   /**
-   * The binary of our runner for the host’s processor: it is copied there and supervises the programs of sandboxes. Default: `SANDKASTEN_RUNNER`, then the one
-   * that @sandkasten/engine carries, where that is installed. `false`, or a host that cannot execute it: a shell script does that work.
+   * The binary of our runner for the host’s processor. It is copied to the host and supervises programs. Default:
+   * `SANDKASTEN_RUNNER`, then the binary of @sandkasten/engine, if that is installed. With `false`, or if the host cannot
+   * execute it, a shell script supervises programs.
    */
   runner?: string | false
-  /** You know that commands can do whatever the account can; no warning is shown. */
+  /** Confirms that commands can do everything that the account can. Hides the warning. */
   acceptNoIsolation?: boolean
-  /** The module `ssh2`, if you have loaded it yourself. */
+  /** The module `ssh2`, if you have loaded it. Default: the installed package. */
   sdk?: Ssh2
 }
 
-/** Options that are checked and complete. */
 export interface SshSettings {
   readonly host: string
   readonly port: number
@@ -58,18 +57,21 @@ export interface SshSettings {
   readonly connectTimeoutMs: number
   readonly pingMs: number
   readonly maxSessions: number
-  /** `false`: none. Undefined: whichever is found. */
+  /** `false` uses no runner. Undefined uses the installed one. */
   readonly runner: string | false | undefined
   readonly sdk?: Ssh2
 }
 
 export function settingsOf(options: SshProviderOptions, env = process.env): SshSettings {
   if (typeof options !== 'object' || options === null)
-    throw invalid('SshProvider needs options.', "For example new SshProvider({ host: 'build.example' }).")
+    throw invalid(
+      'SshProvider needs the option `host`.',
+      "For example new SshProvider({ host: 'build.example' }).",
+    )
   checkKnown(options, known, 'SshProvider')
   const host = checkPath(options.host, 'host')
   if (/[\s,*?!|\p{Cc}]|^-/u.test(host))
-    throw invalid(`\`host\` is ${JSON.stringify(host)}, which is no host.`)
+    throw invalid(`\`host\` is ${JSON.stringify(host)}, which is not a host name.`)
   const username = options.username ?? env.USER ?? env.LOGNAME ?? ''
   if (username === '') throw invalid('`username` is not given, and this process has no account name.')
   const { privateKey, privateKeyPath, passphrase, sdk } = options
@@ -102,7 +104,7 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
   }
 }
 
-/** What `SANDKASTEN_SSH_HOST` says: `user@host:port`, of which only the host is needed. */
+/** Parses `SANDKASTEN_SSH_HOST`: `[user@]host[:port]`. */
 export function sshOptionsOf(env: Readonly<Record<string, string | undefined>>): SshProviderOptions {
   const [, username, bracketed, plain, port] =
     /^(?:([^@\s]+)@)?(?:\[([^\]\s]+)\]|([^@:\s]+))(?::(\d+))?$/.exec(env.SANDKASTEN_SSH_HOST ?? '') ?? []

@@ -2,9 +2,9 @@ import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { isFolder, type SftpCalls, sftpStatus, statusOf } from './connection/sftp.ts'
 
 /**
- * From a caller's path to a real one below the working directory, or an error. The host resolves links (SFTP's realpath); what does not exist
- * yet is below the nearest folder that does. Programs in the sandbox are not confined at all, so a race against one is not defended against:
- * a program that wins the race can read the file directly.
+ * Resolves a caller's path to a real path below the working directory, or throws. The host resolves links (SFTP's
+ * realpath). A missing path is resolved from its nearest existing folder. Races with programs in the sandbox are not
+ * defended against: programs are not confined, so a program that wins the race can read the file directly.
  */
 export class Paths {
   readonly #sftp: SftpCalls
@@ -15,7 +15,7 @@ export class Paths {
     this.#root = root
   }
 
-  /** With `follow: false` the last part itself may be a link. */
+  /** With `follow: false` the last component may be a link. */
   async resolve(given: string, follow: boolean): Promise<string> {
     const full = given.startsWith('/') ? given : `${this.#root}/${given}`
     for (const part of full.split('/'))
@@ -31,14 +31,14 @@ export class Paths {
       const real = await this.#real(`/${parts.join('/')}`)
       if (real !== undefined) return this.#inside([real === '/' ? '' : real, ...rest].join('/'), given)
       const missing = parts.pop()!
-      // Nothing leads up again from a folder that is not there.
+      // A `..` below a missing folder cannot be resolved.
       if (missing === '..')
         throw new SandboxError('file_not_found', `${given}: no such file.`, { provider: 'ssh' })
       rest.unshift(missing)
     }
   }
 
-  /** What SFTP calls “failure” or “no such file”, seen closer. */
+  /** Finds the reason behind SFTP's “failure” or “no such file”. */
   async reason(file: string, status: number): Promise<SandboxErrorCode> {
     if (status === sftpStatus.permissionDenied) return 'permission_denied'
     if (status === sftpStatus.unsupported) return 'unsupported'
@@ -56,7 +56,7 @@ export class Paths {
   async #real(path: string): Promise<string | undefined> {
     return this.#sftp.realpath(path).catch(async (error) => {
       if (statusOf(error) === undefined || path === '/') throw error
-      // A link to where the account may not look leads out all the same.
+      // A link to an unreadable target outside still leads out.
       const target = await this.#sftp.readlink(path).catch(() => undefined)
       if (target?.startsWith('/') && statusOf(error) === sftpStatus.permissionDenied) return target
       return undefined

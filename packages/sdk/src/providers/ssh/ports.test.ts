@@ -3,7 +3,7 @@ import type { SandboxHandle } from '../../index.ts'
 import type { SshCapabilities } from './index.ts'
 import { sshdProgram, startSshd, type TestSshd } from './test-helper.ts'
 
-/** A web server of the sandbox, on a port that the system chooses. */
+/** Starts a web server in the sandbox, on a port that the system chooses. */
 async function serve(sandbox: SandboxHandle<SshCapabilities>, address: string): Promise<number> {
   const family = address.includes(':') ? 'AF_INET6' : 'AF_INET'
   const script = `import http.server,socket
@@ -19,30 +19,30 @@ s.serve_forever()`
 
 const read = async (url: string) => (await fetch(`${url}/hello.txt`)).text()
 
-describe.skipIf(!sshdProgram)('a port of a host', () => {
+describe.skipIf(!sshdProgram)('a forwarded port', () => {
   let sshd: TestSshd
   beforeAll(async () => {
     sshd = await startSshd()
   })
   afterAll(() => sshd[Symbol.asyncDispose]())
 
-  it('is reached where a program listens on ::1 only', async () => {
+  it('reaches a program that listens only on ::1', async () => {
     const sandbox = await sshd.provider().create()
     expect(await read(await sandbox.getUrl(await serve(sandbox, '::1')))).toBe('from the host')
     await sandbox.destroy()
   })
 
-  it('is reached at the same address after the connection was lost', async () => {
+  it('keeps its address after the connection was lost', async () => {
     const sandbox = await sshd.provider().create()
     const url = await sandbox.getUrl(await serve(sandbox, '127.0.0.1'))
     expect(await read(url)).toBe('from the host')
     expect(sshd.cut()).toBeGreaterThan(0)
-    // The first call after it may still meet the old one.
+    // The first call may still use the old connection.
     await expect.poll(() => read(url).catch(() => '')).toBe('from the host')
     await sandbox.destroy()
   })
 
-  it('is closed when somebody else has stopped the sandbox: another may listen there now', async () => {
+  it('closes when another client stops the sandbox, because another program may listen there now', async () => {
     const [one, two] = [sshd.provider(), sshd.provider()]
     const [sandbox, other] = [await one.create(), await one.create()]
     const port = await serve(sandbox, '127.0.0.1')
@@ -61,12 +61,11 @@ describe.skipIf(!sshdProgram)('a port of a host', () => {
       )
       .toBe(200)
     await expect(fetch(url)).rejects.toThrow()
-    // The local port is not there any more either.
     await expect(fetch(url)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
     for (const each of [sandbox, other]) await each.destroy()
   })
 
-  it('is closed when a look at the sandbox finds it stopped', async () => {
+  it('closes when a status request finds the sandbox stopped', async () => {
     const [one, two] = [sshd.provider(), sshd.provider()]
     const sandbox = await one.create()
     const url = await sandbox.getUrl(await serve(sandbox, '127.0.0.1'))
@@ -76,7 +75,7 @@ describe.skipIf(!sshdProgram)('a port of a host', () => {
     await sandbox.destroy()
   })
 
-  it('that sshd does not forward: that is said, with what to change', async () => {
+  it('reports the sshd_config setting that forbids it', async () => {
     const config = ['Subsystem sftp internal-sftp', 'AllowTcpForwarding no']
     await using closed = await startSshd({ config })
     const sandbox = await closed.provider().create()
@@ -88,7 +87,7 @@ describe.skipIf(!sshdProgram)('a port of a host', () => {
     await sandbox.destroy()
   })
 
-  it('that sshd forwards while it does not forward others', async () => {
+  it('works if PermitOpen allows this port only', async () => {
     await using some = await startSshd({ config: ['Subsystem sftp internal-sftp', 'PermitOpen 127.0.0.1:7'] })
     const sandbox = await some.provider().create()
     expect(await sandbox.getUrl(7)).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)

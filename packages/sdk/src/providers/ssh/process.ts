@@ -13,28 +13,24 @@ import type {
 import { agentError } from './errors.ts'
 import type { Agent, AgentCall, AgentStream } from './guest/agent.ts'
 
-/** What a process needs of its sandbox. */
 export interface ProcessPlace {
   readonly agent: Agent
   readonly sandboxId: string
-  /** The incarnation that it belongs to. */
   readonly incarnation: string
-  /** Throws what is wrong with the sandbox, if anything is. */
   check(): Promise<void>
 }
 
-/** How a command ended, and of one on a shell what else is known. */
 export interface FollowedExit extends ExitEvent {
   readonly restarted?: boolean
   readonly cwd?: string
 }
 
-/** A program that the agent supervises. Everything is on the host, under its id; this object only asks. */
+/** A program that the agent supervises. All its state is on the host, under its id. */
 export class SshProcess implements ProcessDriver {
   readonly execId: string
   readonly pid?: number
   readonly #place: ProcessPlace
-  /** The answer to the start goes on with the output, for the first reader. */
+  /** The response to the start continues with the output, for the first reader. */
   #stream: AgentStream | undefined
   #input: Promise<AgentStream> | undefined
   #stdinClosed = false
@@ -78,17 +74,17 @@ export class SshProcess implements ProcessDriver {
     this.#stdinClosed = true
     const input = await this.#input?.catch(() => undefined)
     input?.endInput()
-    // What was written must be with the program before its end is.
+    // The program must receive all input before end-of-file.
     await input?.finish().catch(() => {})
     await this.#call('eof', [], call)
   }
 
-  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  /** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
   async feed(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     try {
       for await (const chunk of chunks) await this.write(chunk)
     } catch (error) {
-      // The source broke off, or the connection: the program must not take what it has for all there is.
+      // The source or the connection failed: kill the program, so that it does not treat partial input as complete.
       if (!SandboxError.is(error, 'stdin_closed')) await this.kill('SIGKILL', {}).catch(() => {})
     }
     await this.closeStdin().catch(() => {})
@@ -124,7 +120,6 @@ export class SshProcess implements ProcessDriver {
   }
 }
 
-/** The events that an answer of the agent brings, up to the exit. */
 export async function* follow(
   place: ProcessPlace,
   stream: AgentStream,
@@ -155,7 +150,7 @@ export async function* follow(
             details: { after, oldest: seq },
           },
         )
-      } else throw agentError(undefined, { what: 'a line that says nothing' })
+      } else throw agentError(undefined, { what: 'an invalid line' })
     }
   } catch (error) {
     throw signal?.aborted ? abortedError(signal, 'Reading the output') : error
@@ -172,7 +167,7 @@ export function statusFrom([state, ...words]: readonly string[]): ProcessStatus 
   return { running: false, exit }
 }
 
-/** The reading ended without an exit: the caller has already seen the exit, or the reading or the sandbox was ended. */
+/** Handles a stream without an exit: the caller has already seen it, or the stream or the sandbox has ended. */
 async function cutOff(place: ProcessPlace, stream: AgentStream, after: number): Promise<void> {
   const problem = await stream.problem()
   if (stream.status === undefined) throw problem
@@ -199,7 +194,6 @@ function exitEvent(seq: number, words: readonly string[]): FollowedExit {
   }
 }
 
-/** What `pwd` printed, in base64: the folder and a newline. */
 export function folderFrom(encoded: string): string {
   return Buffer.from(encoded, 'base64').toString('utf8').replace(/\n$/, '')
 }

@@ -6,13 +6,13 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { leftoversOf, pathWith, processesWith, sshdProgram, startSshd, usualPrograms } from './test-helper.ts'
 
 const asRoot = process.getuid?.() === 0
-/** By `scripts/prepare.ts`, where the machine has none. */
+/** Downloaded by `scripts/prepare.ts` if the machine has no BusyBox. */
 const fetched = path.resolve(
   import.meta.dirname,
   '../../../../../node_modules/.cache/sandkasten-tools/bin/busybox',
 )
 
-/** Hosts that have other programs than a Debian has. */
+/** Hosts whose programs differ from Debian's. */
 describe.skipIf(!sshdProgram)('a host', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-ssh-path-'))
   chmodSync(folder, 0o755)
@@ -23,7 +23,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
       usualPrograms.filter((name) => name !== program),
     )
 
-  it('that lacks a program that is needed: it is named', async () => {
+  it('names a missing required program', async () => {
     await using sshd = await startSshd({ path: without('setsid') })
     await expect(sshd.provider().create()).rejects.toMatchObject({
       code: 'unsupported',
@@ -32,7 +32,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     })
   })
 
-  it('that has no script(1): everything works but terminals, and those say why', async () => {
+  it('without script(1): everything but terminals works, and the error explains why', async () => {
     await using sshd = await startSshd({ path: without('script') })
     const sandbox = await sshd.provider().create()
     expect((await sandbox.runCommand({ cmd: 'echo', args: ['works'] })).stdout).toBe('works\n')
@@ -50,16 +50,16 @@ describe.skipIf(!sshdProgram)('a host', () => {
     await sandbox.destroy()
   })
 
-  it('whose programs are BusyBox’s, and whose awk tells no signal', async (context) => {
+  it('works with BusyBox, whose awk does not report signals', async (context) => {
     const found = ['/bin/busybox', fetched].find((file) => existsSync(file))
-    if (found === undefined) return context.skip('BusyBox is not here')
+    if (found === undefined) return context.skip('BusyBox is not installed')
     const bin = path.join(folder, 'busybox')
     mkdirSync(bin)
     const busybox = path.join(bin, 'busybox')
     copyFileSync(found, busybox)
     execFileSync(busybox, ['--install', '-s', bin])
     rmSync(path.join(bin, 'awk'))
-    // As older ones: a signal is told as a shell tells it.
+    // Older versions of awk report a signal like a shell.
     writeFileSync(
       path.join(bin, 'awk'),
       `#!/bin/sh\ncase $1 in *'kill -9'*) echo 137 ;; *) exec ${busybox} awk "$@" ;; esac\n`,
@@ -81,7 +81,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const many = await run('i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done')
     expect(many.stdout.split('\n').at(-2)).toBe('line 19999')
 
-    // Found by its mark, and by where it came from.
+    // Found by the mark and by ancestry.
     const word = `1000.${process.pid}1`
     const late = run(`setsid sleep ${word} & env -i sleep ${word} & wait`, { timeoutMs: 3000 })
     await expect.poll(() => processesWith(`sleep\0${word}`).length).toBe(2)
@@ -100,10 +100,10 @@ describe.skipIf(!sshdProgram)('a host', () => {
     expect(leftoversOf(root)(sandbox.sandboxId)).toEqual([])
   })
 
-  // The others where they are: their quotes are not a POSIX shell's.
+  // Tests further shells if they are installed: their quoting differs from a POSIX shell's.
   const others = ['/bin/csh', '/usr/bin/zsh', '/usr/bin/fish'].filter((shell) => existsSync(shell))
-  it.for(['/bin/dash', ...others])('whose account has the shell %s', async (shell, { skip }) => {
-    if (!asRoot) return skip('an account with another shell is root’s to make')
+  it.for(['/bin/dash', ...others])('works if the account has the shell %s', async (shell, { skip }) => {
+    if (!asRoot) return skip('creating an account needs root')
     await using sshd = await startSshd({ ordinary: true, shell })
     const sandbox = await sshd.provider().create({ name: 'it’s $HOME `id`', envVars: { QUOTE: `'"$(id)` } })
     expect(

@@ -5,8 +5,8 @@ import { type SshProviderOptions, settingsOf } from './options.ts'
 import type { SshRunnerUse } from './runner/runner.ts'
 
 /**
- * Sandboxes on any Linux host with a shell account: a folder for each, programs that outlive the connection, files over
- * SFTP. **There is no isolation beyond the account**: a command can do everything that the account can, also to other
+ * Sandboxes on any Linux host with a shell account. Each sandbox is a folder. Programs outlive the connection, and files
+ * use SFTP. **There is no isolation beyond the account**: a command can do everything that the account can, also to other
  * sandboxes. Needs the package `ssh2`.
  */
 export class SshProvider extends DriverProvider<SshCapabilities> {
@@ -46,7 +46,7 @@ function warnOnce(): void {
       type: 'SandkastenWarning',
       code: 'SANDKASTEN_NO_ISOLATION',
       detail:
-        'Use an account that has nothing to lose, or code that you trust. Pass { acceptNoIsolation: true } to SshProvider when you know this.',
+        'Use an account without access to valuable data, or run only trusted code. Pass { acceptNoIsolation: true } to SshProvider to hide this warning.',
     },
   )
 }

@@ -26,7 +26,7 @@ import { folderFrom, type ProcessPlace, SshProcess, statusFrom } from './process
 import { SshPrograms } from './runner/programs.ts'
 import { SshShell, seconds } from './shell.ts'
 
-/** One incarnation of a sandbox on the host, as one handle sees it. */
+/** A handle's view of one incarnation of a sandbox on the host. */
 export class SshSandbox implements SandboxDriver, ProcessPlace {
   readonly sandboxId: string
   readonly name?: string
@@ -37,7 +37,6 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
   readonly #folder: string
   readonly #env: Readonly<Record<string, string>>
   #incarnation: string
-  /** Where our runner works for this incarnation. */
   #runner: SshPrograms | undefined
 
   constructor(driver: SshDriver, known: Known, root: string) {
@@ -191,7 +190,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     return this.#driver.destroy(this.sandboxId, call)
   }
 
-  /** One look at the host. What is wrong is asked for only if something is. */
+  /** Checks with one SFTP request. The reason is requested only after a failure. */
   async #lives(sftp: SftpCalls): Promise<void> {
     const alive = await sftp.stat(`${this.#folder}/live-${this.#incarnation}`).then(
       () => true,
@@ -236,7 +235,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     })
   }
 
-  /** The host says what failed; we know its name. */
+  /** Adds the program's or the folder's name to the host's error. */
   async #named<T>(cwd: string | undefined, cmd: string, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
@@ -251,16 +250,20 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
           options,
         )
       if (SandboxError.is(error, 'command_not_found'))
-        throw new SandboxError('command_not_found', `There is no program “${cmd}” on the host.`, options)
+        throw new SandboxError(
+          'command_not_found',
+          `The program “${cmd}” does not exist on the host.`,
+          options,
+        )
       if (SandboxError.is(error, 'permission_denied'))
         throw new SandboxError('permission_denied', `The program “${cmd}” cannot be executed.`, {
           ...options,
           hint: 'Make it executable with files.chmod(path, 0o755).',
         })
       if (SandboxError.is(error, 'unsupported') && error.details.status === 85)
-        throw new SandboxError('unsupported', 'The host has no script(1), which makes terminals there.', {
+        throw new SandboxError('unsupported', 'The host has no script(1), which terminals need.', {
           ...options,
-          hint: 'Install it: it is part of util-linux (on Debian `bsdutils`, on Alpine `util-linux-misc`).',
+          hint: 'Install util-linux (on Debian `bsdutils`, on Alpine `util-linux-misc`).',
         })
       throw error
     }
@@ -310,7 +313,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     throw agentError(78, { sandboxId: this.sandboxId, what: cwd })
   }
 
-  /** Processes belong to the incarnation that they were started in, whatever becomes of this handle. */
+  /** Processes belong to the incarnation in which they started, even if this handle moves on. */
   #bound(): ProcessPlace {
     const { agent, sandboxId, incarnation } = this
     return { agent, sandboxId, incarnation, check: () => this.check() }

@@ -15,7 +15,7 @@ const list = `import { SshProvider } from './src/providers/ssh/index.ts'
 const provider = new SshProvider({ host: '127.0.0.1', port: 1, username: 'me', privateKey: 'secret-key', acceptNoIsolation: true })
 const calling = provider.list()`
 
-/** The error of a call in a folder where the given version of ssh2 is installed, or none. */
+/** The error of a call in a folder where the given version of ssh2 is installed, if any. */
 async function run(
   installed?: { version: string; code: string },
   calling = list,
@@ -31,7 +31,7 @@ async function run(
     )
     await writeFile(path.join(at, 'index.js'), installed.code)
   }
-  // A copy of the provider, in a folder where only that package is found.
+  // Copies the provider to a folder where only that package is installed.
   await cp(path.resolve(import.meta.dirname, '../..'), path.join(folder, 'src'), { recursive: true })
   await writeFile(path.join(folder, 'package.json'), '{"type":"module"}')
   await writeFile(
@@ -61,7 +61,7 @@ describe('ssh2', () => {
   it('is refused in another major version', async () => {
     expect(await run({ version: '2.0.0', code: works })).toEqual({
       code: 'sdk_missing',
-      message: 'ssh2 2.0.0 is installed; this provider knows 1.x.',
+      message: 'ssh2 2.0.0 is installed; this provider supports 1.x.',
       hint: expect.stringContaining('npm install ssh2@1'),
     })
     expect(await run({ version: '0.8.9', code: works })).toMatchObject({ code: 'sdk_missing' })

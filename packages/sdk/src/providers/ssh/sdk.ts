@@ -34,7 +34,7 @@ export interface Ssh2Config {
   algorithms?: { serverHostKey: HostKeyAlgorithm[] }
 }
 
-/** One of the things that we show to the host, in their order. */
+/** A credential to try. The order matters. */
 export type Ssh2Credential =
   | { type: 'agent'; username: string; agent: string }
   | { type: 'publickey'; username: string; key: Buffer; passphrase?: string }
@@ -96,7 +96,6 @@ export interface SftpStats {
   readonly mtime: number
 }
 
-/** What is known of a disk: its free blocks, their size, and how many files it can still hold. */
 export interface SftpDisk {
   readonly f_frsize: number
   readonly f_bavail: number

@@ -7,7 +7,7 @@ import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '.
 import type { AgentStream } from './guest/agent.ts'
 import { type FollowedExit, follow, type ProcessPlace } from './process.ts'
 
-/** A bash on the host. It lives on there, and so do its commands: another process of the user's finds both by their names. */
+/** A bash on the host. It and its commands outlive this process; another process finds both by name. */
 export class SshShell implements SandboxShell {
   readonly name: string
   readonly #place: ProcessPlace
@@ -109,7 +109,7 @@ export class SshShell implements SandboxShell {
   }
 }
 
-/** All events; where some are missing, because the host had no room for them, it goes on behind those. */
+/** All events. If the host dropped some for lack of space, continues after them. */
 async function* whatIsLeft(
   place: ProcessPlace,
   id: string,
@@ -132,10 +132,10 @@ async function* whatIsLeft(
   }
 }
 
-/** What a command of a shell keeps for readers that come later. */
+/** How many bytes of a shell command's output are kept for later readers. */
 const RING = 8 * 1024 * 1024
 
-/** As sleep(1) takes it. */
+/** Formats a duration for sleep(1). */
 export function seconds(ms: number): string {
   return (Math.max(1, Math.round(ms)) / 1000).toFixed(3)
 }

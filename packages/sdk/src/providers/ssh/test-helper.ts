@@ -17,8 +17,8 @@ import path from 'node:path'
 import { SshProvider, type SshProviderOptions } from './index.ts'
 
 /**
- * A real OpenSSH server with keys and a configuration of its own. We listen (the system chooses the port) and start an `sshd -i` for each
- * connection, as inetd would: so a connection is a process that a test can end, and nothing is left when the test ends.
+ * A real OpenSSH server with its own keys and configuration. The helper listens on a free port and starts `sshd -i` for
+ * each connection, like inetd. So a test can end a connection by killing a process, and no server outlives the test.
  */
 export interface TestSshd extends AsyncDisposable {
   readonly port: number
@@ -28,28 +28,26 @@ export interface TestSshd extends AsyncDisposable {
   readonly keyFile: string
   readonly knownHosts: string
   readonly hostKeyFile: string
-  /** What sshd has said. */
   log(): string
   options(more?: Partial<SshProviderOptions>): SshProviderOptions
   provider(more?: Partial<SshProviderOptions>): SshProvider
-  /** Cuts all connections, as a network does: sshd is killed in the middle. */
+  /** Cuts all connections by killing sshd, like a network failure. */
   cut(): number
-  /** How many connections there were. */
   connections(): number
-  /** Connections are taken and nothing is said on them. */
+  /** Accepts connections without answering. */
   mute(silent: boolean): void
 }
 
 export const sshdProgram = ['/usr/sbin/sshd', '/usr/bin/sshd'].find((file) => existsSync(file))
 
 export interface SshdOptions {
-  /** An account made for the test; otherwise the tests' own. Root only. */
+  /** Creates an account for the test, which needs root. Default: the account that runs the tests. */
   ordinary?: boolean
   config?: readonly string[]
   bashrc?: string
   /** The account's shell. */
   shell?: string
-  /** What its commands have in PATH. */
+  /** The PATH of its commands. */
   path?: string
 }
 
@@ -69,7 +67,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
   if (account) execFileSync('chown', ['-R', account, home])
   if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
   const variables = [
-    // Not into the home of whoever runs the tests.
+    // Do not write to the home of the account that runs the tests.
     ...(account ? [] : [`HOME=${home}`]),
     ...(options.path ? [`PATH=${options.path}`] : []),
   ]
@@ -83,7 +81,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
     'PermitRootLogin prohibit-password',
     'PidFile none',
     'LogLevel VERBOSE',
-    // The first value counts: what a test asks for comes before what it does not.
+    // sshd uses the first value of a setting, so the test's settings come first.
     ...(options.config ?? ['Subsystem sftp internal-sftp']),
     'AllowTcpForwarding yes',
     ...(account && !options.path ? [] : [`SetEnv ${variables.join(' ')}`]),
@@ -134,9 +132,8 @@ export async function startSshd(options: SshdOptions = {}): Promise<TestSshd> {
       knownHosts: file('known_hosts'),
       root: path.join(home, 'sandkasten'),
       acceptNoIsolation: true,
-      // Tests of the runner name it; all others are the script's.
+      // Tests of the runner name it; all others use the script.
       runner: false,
-      // One account, whoever runs the tests: nothing of theirs is looked at.
       ...more,
     }),
     provider(more = {}) {
@@ -170,7 +167,7 @@ export function keygen(file: string, type: string, passphrase = ''): void {
   execFileSync('ssh-keygen', ['-q', '-t', type, '-N', passphrase, '-C', 'test', '-f', file])
 }
 
-/** A folder with these programs and no others, as a PATH. */
+/** Makes a folder with only these programs, as a PATH. */
 export function pathWith(folder: string, programs: readonly string[]): string {
   mkdirSync(folder, { recursive: true })
   for (const program of programs) {
@@ -180,13 +177,13 @@ export function pathWith(folder: string, programs: readonly string[]): string {
   return folder
 }
 
-/** What an ordinary Linux has, as far as the agent needs it. */
+/** The programs of an ordinary Linux that the agent needs. */
 export const usualPrograms =
   'sh bash env setsid mkfifo awk dd grep base64 tail wc sed cat rm mv mkdir ln cp chmod dirname date sleep tr id uname stty script echo true'.split(
     ' ',
   )
 
-/** Processes whose command line has a word in it, and whether they still carry a mark of ours. */
+/** Processes with a word in their command line, and whether they carry our mark. */
 export function processesWith(word: string): Array<{ pid: number; marked: boolean }> {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -197,7 +194,7 @@ export function processesWith(word: string): Array<{ pid: number; marked: boolea
     }))
 }
 
-/** What is left of a sandbox on the host: processes with its mark, and its folder. */
+/** Leftovers of a sandbox on the host: processes with its mark, and its folder. */
 export function leftoversOf(root: string): (sandboxId: string) => string[] {
   return (sandboxId) => {
     const found = execFileSync(
@@ -214,7 +211,7 @@ export function leftoversOf(root: string): (sandboxId: string) => string[] {
   }
 }
 
-/** sshd, and the process that it made for the account. Not what runs in sessions: those are sandboxes' processes. */
+/** Kills sshd and its child for the account, not the processes of sandboxes. */
 function killTree(pid: number): void {
   const children = readOr(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean)
   for (const child of children) {
@@ -224,7 +221,7 @@ function killTree(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 
@@ -239,7 +236,7 @@ function readOr(file: string): string {
 function makeAccount(home: string, shell: string): string {
   const name = `skssh${Math.random().toString(36).slice(2, 10)}`
   execFileSync('useradd', ['--no-create-home', '--home-dir', home, '--shell', shell, '--system', name])
-  // Without a password, but not locked: sshd refuses an account that is.
+  // No password, but not locked: sshd refuses a locked account.
   execFileSync('usermod', ['--password', '*', name])
   chownSync(home, Number(execFileSync('id', ['-u', name], { encoding: 'utf8' })), 0)
   return name
@@ -252,7 +249,7 @@ function removeAccount(name: string): void {
     try {
       process.kill(Number(pid), 'SIGKILL')
     } catch {
-      // It has ended by itself.
+      // The process has already ended.
     }
   }
   execFileSync('userdel', [name], { stdio: 'ignore' })

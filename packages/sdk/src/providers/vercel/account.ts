@@ -14,12 +14,12 @@ import type { Transport } from './transport.ts'
 
 export type NamedParams = CreateParams & { name: string }
 
-/** The vendor's account, by the SDK: every call with the caller's credentials and our wire, every failure one of ours. */
+/** Vercel's API through the SDK. Adds the caller's credentials and our transport to every call, and translates every failure. */
 export class Account {
   readonly transport: Transport
   readonly #access: Access
   readonly #given: unknown
-  /** Snapshots that were made only for forks. */
+  /** Snapshots that were created only for forks. */
   readonly #passing = new Set<string>()
   #sdk: Promise<VercelSdk> | undefined
 
@@ -42,7 +42,6 @@ export class Account {
     return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
   }
 
-  /** Undefined when there is no sandbox with that name. */
   async find(name: string, signal?: AbortSignal): Promise<VendorSandbox | undefined> {
     return this.get(name, { resume: false, signal }).catch((error: unknown) => {
       if (SandboxError.is(error, 'not_found')) return undefined
@@ -51,8 +50,8 @@ export class Account {
   }
 
   /**
-   * Takes away what a failed create or fork has made all the same, so that nothing is left that is paid for. What has the name and is
-   * Another caller's sandbox is left alone and returned.
+   * Removes the leftovers of a failed create or fork, so that the user does not pay for them. If the name belongs to another
+   * caller's sandbox, that sandbox is kept and returned.
    */
   async unmake({ name, tags }: NamedParams): Promise<VendorSandbox | undefined> {
     const found = await this.find(name)
@@ -68,7 +67,7 @@ export class Account {
    * sandbox or none, so if a user requested one of them, all stay until they expire.
    */
   async delete(sandbox: VendorSandbox, signal?: AbortSignal): Promise<void> {
-    // If the list fails, assume that there are some.
+    // If the request fails, assume that there are some.
     const all = await this.snapshots({ name: sandbox.name, signal }).catch(() => undefined)
     const wanted = ({ id, status, creationMethod = 'manual' }: VendorSnapshotData) =>
       status === 'created' && creationMethod === 'manual' && !this.#passing.has(id)
@@ -91,17 +90,15 @@ export class Account {
     })
   }
 
-  /** Whether the credentials open anything. */
   async look(signal?: AbortSignal): Promise<void> {
     await this.#call(({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, signal }), signal)
   }
 
-  /** A snapshot that is there for copies only. */
   passing(snapshotId: string): void {
     this.#passing.add(snapshotId)
   }
 
-  /** All of them, or those of one sandbox. */
+  /** All snapshots, or those of one sandbox. */
   async snapshots(of: { name?: string; signal?: AbortSignal | undefined }): Promise<VendorSnapshotData[]> {
     const { signal, ...filter } = of
     return this.#pages(signal, async ({ Snapshot }, page) => {
@@ -110,7 +107,7 @@ export class Account {
     })
   }
 
-  /** False when it was gone already. */
+  /** False if the snapshot did not exist. */
   async deleteSnapshot(snapshotId: string, signal?: AbortSignal): Promise<boolean> {
     try {
       const access = { ...this.#access, signal }

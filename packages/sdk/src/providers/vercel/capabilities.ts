@@ -1,11 +1,11 @@
-/** What a sandbox of Vercel can do. What is `emulated` is built from commands in the sandbox, or from stopping it. */
+/** The abilities of Vercel's sandboxes. `emulated` ones use commands in the sandbox, or stop it. */
 export interface VercelCapabilities {
   readonly stdin: 'emulated'
   readonly reattach: 'emulated'
   readonly shell: 'emulated'
   readonly ports: 'native'
   readonly stop: 'native'
-  /** The vendor stops a sandbox to save it; we start it again, and what ran in it has ended. */
+  /** The vendor stops a sandbox to save it. We start it again, but its programs have ended. */
   readonly snapshot: 'emulated'
   readonly fork: 'emulated'
   readonly lifetime: 'native'

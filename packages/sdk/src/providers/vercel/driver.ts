@@ -19,11 +19,11 @@ import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName
 
 /** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000
-/** How long one may be on its way from one status to another. */
+/** How long a status change may take. */
 const betweenMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 
-/** Options of create() that are the vendor's alone, under its own names. */
+/** Options of create() that only this vendor has, under its own names. */
 const vendorOptions = [
   'networkPolicy',
   'persistent',
@@ -65,7 +65,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     const name =
       spec.name === undefined ? `${namePrefix}${randomId()}` : await vendorName(namePrefix, spec.name)
     const params = { ...createParams(spec), name }
-    // Not cancelled on the way: what a cancelled create has made is known only when it is answered, and is then ended.
+    // Do not cancel the request: only its response tells what to remove.
     const creating = this.#made(params, account.create(params), spec)
     const made = await undoneOnAbort(creating, (sandbox) => sandbox.delete(), signal, 'Creating the sandbox')
     return new VercelSandbox(this.#place, made)
@@ -141,7 +141,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
       const since = setupSince(sandbox.tags)
       if (since === undefined && !between.has(sandbox.status)) return sandbox
       if (since !== undefined && Date.now() - since > setupMs)
-        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up to its end.`, {
+        throw new SandboxError('conflict', `The sandbox ${sandboxId} was never set up completely.`, {
           provider: this.name,
           sandboxId,
           hint: 'Its creator ended before the setup was complete. Destroy the sandbox and create it again.',
@@ -160,7 +160,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     }
   }
 
-  /** What was made; when that is not known, it is looked for and taken away. */
+  /** Returns the created sandbox. If the result is unknown, finds and removes it. */
   async #made(params: NamedParams, creating: Promise<VendorSandbox>, spec: CreateSpec) {
     try {
       return await creating
@@ -176,7 +176,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
       if (refused) throw error
       const theirs = await unmade(error, () => this.#place.account.unmake(params), params.name)
       if (theirs && spec.name !== undefined && SandboxError.is(error, 'conflict', 'invalid_argument'))
-        throw new SandboxError('conflict', `There is a sandbox with the name “${spec.name}” already.`, {
+        throw new SandboxError('conflict', `A sandbox with the name “${spec.name}” exists already.`, {
           provider: this.name,
           cause: error,
           requestId: error.requestId,
@@ -193,7 +193,7 @@ function createParams(spec: CreateSpec): CreateParams {
   if (image !== undefined && runtime !== undefined)
     throw invalid('`image` and `runtime` are both given.', 'Use image; runtime is the vendor’s older option.')
   if (snapshotId !== undefined && (image !== undefined || runtime !== undefined))
-    throw invalid('`snapshotId` is given beside an image.', 'A snapshot has its own.')
+    throw invalid('`snapshotId` and an image are both given.', 'Use snapshotId alone.')
   for (const option of Object.keys(providerOptions ?? {}))
     if (!vendorOptions.includes(option))
       throw invalid(`\`providerOptions.${option}\` is not known.`, `Use one of ${vendorOptions.join(', ')}.`)
@@ -211,7 +211,7 @@ function createParams(spec: CreateSpec): CreateParams {
   }
 }
 
-/** The vendor sells processors, each with its memory, on a disk of its own choice. */
+/** The vendor offers processors with a fixed amount of memory each, and a fixed disk. */
 function vcpusOf(resources: CreateSpec['resources']): number | undefined {
   if (!resources) return undefined
   const { vcpus, memoryMb, diskMb } = resources

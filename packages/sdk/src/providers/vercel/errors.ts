@@ -3,8 +3,8 @@ import { abortedError } from '../../shared/abort.ts'
 import { retryAfterOf } from '../../shared/retry-after.ts'
 
 /**
- * Carries our error through the SDK. By its name the SDK takes it for a cancelled request, and so repeats nothing: it would otherwise send
- * every request up to three times, commands too.
+ * Carries our error through the SDK. Its name makes the SDK treat it as a cancelled request, which the SDK does not retry.
+ * Otherwise the SDK would send every request up to three times, including commands.
  */
 export class Refused extends Error {
   override readonly name = 'AbortError'
@@ -16,7 +16,6 @@ export class Refused extends Error {
   }
 }
 
-/** An unsuccessful response as one code of our table. */
 export function errorOfAnswer(
   answer: { status: number; headers: Headers; text: string },
   secrets: readonly string[],
@@ -27,7 +26,7 @@ export function errorOfAnswer(
   const retryAfterMs = retryAfterOf(answer.headers.get('retry-after'))
   return new SandboxError(
     code,
-    `Vercel answered ${answer.status}${message ? `: ${without(message, secrets)}` : ''}.`,
+    `Vercel returned ${answer.status}${message ? `: ${without(message, secrets)}` : ''}.`,
     {
       provider: 'vercel',
       requestId,
@@ -41,7 +40,6 @@ export function errorOfAnswer(
   )
 }
 
-/** Anything that a call of the SDK may reject with. */
 export function translated(
   error: unknown,
   options: { signal?: AbortSignal | undefined; what?: string } = {},
@@ -60,7 +58,7 @@ export function translated(
   if (name === 'StreamError')
     return new SandboxError(
       code === 'sandbox_stopped' ? 'not_running' : 'connection_lost',
-      `Vercel broke off a stream (${String(code)}).`,
+      `Vercel ended a stream early (${String(code)}).`,
       { provider: 'vercel', cause: error, details: { vendorCode: code } },
     )
   const requestId = response?.headers?.get?.('x-vercel-id') ?? response?.headers?.get?.('x-request-id')
@@ -113,10 +111,9 @@ const byStatus: Readonly<Record<number, SandboxErrorCode>> = {
 }
 
 const hints: Partial<Record<SandboxErrorCode, string>> = {
-  unauthenticated: 'Check token, teamId and projectId; a token of another team is refused too.',
-  forbidden:
-    'The token is valid, and may not do this: check teamId and projectId, and what the token is for.',
-  invalid_argument: 'Change what the message names: an option of create(), a region, an image.',
+  unauthenticated: 'Check token, teamId and projectId; the token must belong to the team.',
+  forbidden: 'The token is valid but lacks this permission: check teamId, projectId and the token’s scope.',
+  invalid_argument: 'Change the value that the message names: an option of create(), a region, an image.',
 }
 
 function bodyOf(text: string): { code?: string; message?: string } {
@@ -129,7 +126,7 @@ function bodyOf(text: string): { code?: string; message?: string } {
         : {}),
     }
   } catch {
-    // A page for people, from something in between.
+    // An HTML error page from a proxy.
     return {}
   }
 }

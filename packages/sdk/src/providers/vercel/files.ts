@@ -7,11 +7,11 @@ import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'
 
-/** The vendor takes an upload whole, so a long one goes in parts. */
+/** The vendor buffers an upload completely, so long files are sent in parts. */
 const partBytes = 4 * 1024 * 1024
 const no = '-'
 
-/** Files by the vendor's read and write, and by scripts for what it has no call for. */
+/** Files through the vendor's read and write calls, and through scripts for all other operations. */
 export class VercelFiles implements FilesDriver {
   readonly #guest: () => Guest
   readonly #workdir: string
@@ -30,7 +30,8 @@ export class VercelFiles implements FilesDriver {
     const file = this.#path(path)
     await guest.tell(scripts.readable, [file], path, signal)
     const stream = await guest.do((session) => session.readFile({ path: file }, { signal }), signal)
-    if (stream === null) throw new SandboxError('file_not_found', `There is no such file or folder: ${path}`)
+    if (stream === null)
+      throw new SandboxError('file_not_found', `The file or folder does not exist: ${path}`)
     return part(stream, range, (error) => guest.do(() => Promise.reject(error), signal))
   }
 
@@ -124,7 +125,7 @@ export class VercelFiles implements FilesDriver {
     return unpacked(await this.#guest().tell(scripts.readlink, [this.#path(path)], path, signal))
   }
 
-  /** Not made shorter: what `..` means behind a link, the sandbox knows. A slash at the end would follow one. */
+  /** Does not normalize the path: `..` after a link depends on the link. Removes a trailing slash, which would follow a link. */
   #path(path: string): string {
     const encoder = new TextEncoder()
     if (
@@ -168,7 +169,7 @@ export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0))
 }
 
-/** Chunks put together to parts of this size; each wait for the source can be cancelled. */
+/** Combines chunks to parts of this size. Waiting for the source can be cancelled. */
 async function* parts(
   chunks: AsyncIterable<Uint8Array>,
   size: number,
@@ -194,7 +195,7 @@ async function* parts(
   }
 }
 
-/** A part of a file that comes whole. */
+/** A part of a file, held in memory. */
 async function* part(
   stream: AsyncIterable<unknown>,
   { start, end = Infinity }: { start: number; end?: number },

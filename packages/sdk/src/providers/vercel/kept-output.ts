@@ -4,7 +4,7 @@ import type { ProcessEvent } from '../../spec/index.ts'
 import { gone } from './process.ts'
 import type { ProcessLog } from './process-log.ts'
 
-/** The output of a program that has ended: as much of its end as was to be kept. */
+/** The last output of an ended program, up to the requested size. */
 export class KeptOutput {
   readonly #events: ProcessEvent[] = []
   #head = 0
@@ -15,7 +15,7 @@ export class KeptOutput {
     this.#most = most ?? this.#most
     this.#events.push(event)
     this.#bytes += costOf(event)
-    // The newest output stays, whatever its size, and so does the exit.
+    // Always keep the newest chunk and the exit, regardless of size.
     while (this.#bytes > this.#most && this.#head < this.#events.length - 2) {
       this.#bytes -= costOf(this.#events[this.#head]!)
       this.#head += 1
@@ -35,7 +35,6 @@ export class KeptOutput {
   }
 }
 
-/** Reads a log to its end. */
 export async function replayed(
   open: () => Promise<ProcessLog>,
   signal: AbortSignal | undefined,
@@ -47,7 +46,7 @@ export async function replayed(
     for (;;) {
       const said = await abortable(log.next(), signal, 'Reading the output')
       if (!said)
-        throw new SandboxError('connection_lost', 'The log of a program that has ended lacks its end.', {
+        throw new SandboxError('connection_lost', 'The log of an ended program is incomplete.', {
           provider: 'vercel',
         })
       if (said.kind !== 'refused') most = said.keptBytes ?? most

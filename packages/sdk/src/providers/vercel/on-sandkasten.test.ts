@@ -17,7 +17,7 @@ const sdk = { Sandbox, Other: Sandbox, helper: () => 'as it is' }
 const here = { url: 'http://localhost:8092/', apiKey: 'sk-key' }
 
 describe('onSandkasten', () => {
-  it('gives every call the daemon’s address and key, in the place of others', async () => {
+  it('replaces the address and credentials of every call', async () => {
     const asked: string[] = []
     const fetch = async (input: unknown) => {
       asked.push(String(input))
@@ -33,13 +33,13 @@ describe('onSandkasten', () => {
     expect((await own.create()).params.token).toBe('sk-key')
   })
 
-  it('leaves the rest as it is', async () => {
+  it('leaves other exports unchanged', async () => {
     const changed = onSandkasten(sdk, here)
     expect(await changed.Sandbox.create()).toBeInstanceOf(changed.Sandbox)
     expect([changed.Sandbox.kind, changed.helper(), changed.Other]).toEqual(['class', 'as it is', Sandbox])
   })
 
-  it('says what is missing', () => {
+  it('names missing options', () => {
     for (const wrong of [
       { ...here, url: 'localhost:8092' },
       { ...here, apiKey: '' },

@@ -4,23 +4,23 @@ import { addressAt } from './transport.ts'
 export interface OnSandkastenOptions {
   /** The address of the daemon's front for Vercel's SDK. */
   url: string
-  /** A key of the daemon. Team and project are whatever it belongs to. */
+  /** A key of the daemon. It determines team and project. */
   apiKey: string
 }
 
 type Params = { fetch?: typeof globalThis.fetch }
 
 /**
- * Vercel's own SDK, the module `@vercel/sandbox` as it is, asking a daemon of yours. It has no option for another address, but each of its calls
- * that makes or finds something takes credentials and a `fetch`: here these are given to all of them. Credentials that the program itself
- * gives are those of Vercel, and are left out.
+ * Redirects Vercel's own SDK, the module `@vercel/sandbox`, to your daemon. The SDK has no option for the address, but each
+ * static method takes credentials and a `fetch`. This function passes its own to all of them, and drops credentials for
+ * Vercel that the program passes.
  */
 export function onSandkasten<T extends object>(sdk: T, options: OnSandkastenOptions): T {
   const { url, apiKey } = options
   if (!/^https?:\/\//.test(url ?? '') || !apiKey)
-    throw new SandboxError('invalid_argument', 'The daemon’s address and a key of it are needed.', {
+    throw new SandboxError('invalid_argument', 'onSandkasten() needs the daemon’s address and an API key.', {
       provider: 'vercel',
-      hint: 'Give onSandkasten() a `url` that begins with http:// or https://, and an `apiKey`.',
+      hint: 'Pass a `url` that begins with http:// or https://, and an `apiKey`.',
     })
   const baseUrl = url.replace(/\/+$/, '')
   const redirected = (params: Params = {}) => ({
@@ -37,10 +37,10 @@ export function onSandkasten<T extends object>(sdk: T, options: OnSandkastenOpti
   return Object.fromEntries(exports) as T
 }
 
-/** What of the SDK asks the API. */
+/** The exports of the SDK that call the API. */
 const rooms = new Set(['Sandbox', 'Snapshot', 'Drive'])
 
-/** The class itself, but that its static methods are called with what `redirected` makes of their parameters. */
+/** Wraps a class so that its static methods get their parameters through `redirected`. */
 function through(room: object, redirected: (params?: Params) => object): object {
   return new Proxy(room, {
     get(target, name) {

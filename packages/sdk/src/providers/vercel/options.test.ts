@@ -6,8 +6,8 @@ const three = { token: 'opaque', teamId: 'team', projectId: 'project' }
 const jwt = (claims: object) => `head.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.sign`
 const oidc = jwt({ owner_id: 'team_ü', project_id: 'prj', exp: 4_000_000_000 })
 
-describe('credentials of Vercel', () => {
-  it('are all three, or an OIDC token that says team and project itself', () => {
+describe('Vercel’s credentials', () => {
+  it('are token, team and project, or an OIDC token that contains team and project', () => {
     expect(credentialsOf(three)).toEqual(three)
     expect(credentialsOf({ oidcToken: oidc })).toEqual({
       token: oidc,
@@ -16,7 +16,7 @@ describe('credentials of Vercel', () => {
     })
   })
 
-  it('are given whole, and one way: what is missing is named', () => {
+  it('must be complete and of one kind; the error names missing ones', () => {
     const missing = { code: 'unauthenticated', message: expect.stringContaining('teamId, projectId') }
     expect(() => credentialsOf({ token: 't' })).toThrow(expect.objectContaining(missing))
     expect(() => credentialsOf({})).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
@@ -25,7 +25,7 @@ describe('credentials of Vercel', () => {
     )
   })
 
-  it('that have expired, or are none, are told before anything is sent', () => {
+  it('are refused before any request if expired or malformed', () => {
     const expired = jwt({ owner_id: 'team', project_id: 'prj', exp: 1_000_000_000 })
     expect(() => credentialsOf({ oidcToken: expired })).toThrow(
       expect.objectContaining({ code: 'unauthenticated', message: expect.stringContaining('2001') }),
@@ -36,7 +36,7 @@ describe('credentials of Vercel', () => {
       )
   })
 
-  it('of the environment are read only by who asks for them: those set by hand first', () => {
+  it('come from the environment only on request; variables set by hand take precedence', () => {
     const env = { VERCEL_TOKEN: 't', VERCEL_TEAM_ID: 'a', VERCEL_PROJECT_ID: 'b', VERCEL_OIDC_TOKEN: 'o' }
     expect(vercelOptionsOf(env)).toEqual({ token: 't', teamId: 'a', projectId: 'b' })
     expect(vercelOptionsOf({ ...env, VERCEL_TEAM_ID: '' })).toEqual({ oidcToken: 'o' })
@@ -44,8 +44,8 @@ describe('credentials of Vercel', () => {
   })
 })
 
-describe('options of the provider', () => {
-  it('that make no sense are refused when it is made', () => {
+describe('options', () => {
+  it('of the provider are validated in the constructor', () => {
     for (const wrong of [
       { namePrefix: 'No' },
       { namePrefix: '' },
@@ -58,7 +58,7 @@ describe('options of the provider', () => {
       )
   })
 
-  it('of create that the vendor does not have are refused before anything is sent', async () => {
+  it('of create that the vendor does not support are refused before any request', async () => {
     const provider = new VercelProvider({
       ...three,
       fetch: () => Promise.reject(new Error('It asked.')),

@@ -1,37 +1,37 @@
 import { SandboxError } from '../../errors.ts'
 
 export interface VercelProviderOptions {
-  /** A token of the account; with `teamId` and `projectId`. Never read from the environment. */
+  /** A token of the account, together with `teamId` and `projectId`. Never read from the environment. */
   token?: string
   teamId?: string
   projectId?: string
   /**
-   * Instead of the three: the token that Vercel gives a project (`vercel env pull`), which says team and project itself. It lasts twelve
-   * hours, and is never exchanged for another.
+   * Replaces the other three: the token that Vercel gives a project (`vercel env pull`), which contains team and project. It
+   * is valid for twelve hours, and is never exchanged for another.
    */
   oidcToken?: string
-  /** An API that speaks Vercel's wire, such as a daemon's front; default Vercel's own. */
+  /** An API compatible with Vercel's, such as a daemon's front. Default: Vercel's own. */
   baseUrl?: string
-  /** Instead of the global one. */
+  /** Default: the global `fetch`. */
   fetch?: typeof globalThis.fetch
   /** The package `@vercel/sandbox`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
-  /** How the names of our sandboxes begin; `list()` looks at these alone. Default `sk-`. */
+  /** The prefix of our sandboxes' names; `list()` returns only these. Default `sk-`. */
   namePrefix?: string
-  /** How long an answer may take to come. Default 60,000. */
+  /** The timeout of a response. Default 60,000. */
   requestTimeoutMs?: number
-  /** How long output may be silent before we look whether its command is still there. Default 60,000. */
+  /** How long output may be silent before we check that its command still exists. Default 60,000. */
   silenceMs?: number
 }
 
-/** All three, always: with fewer the SDK looks elsewhere, or asks a person. */
+/** Always all three: otherwise the SDK searches elsewhere, or prompts for them. */
 export interface VercelCredentials {
   token: string
   teamId: string
   projectId: string
 }
 
-/** The three as they are given; or an OIDC token, which says team and project itself. */
+/** The given credentials, or those in the OIDC token. */
 export function credentialsOf(given: {
   token?: string
   teamId?: string
@@ -41,12 +41,12 @@ export function credentialsOf(given: {
   const { token, teamId, projectId, oidcToken } = given
   for (const [option, value] of Object.entries({ token, teamId, projectId, oidcToken }))
     if (value !== undefined && (typeof value !== 'string' || !/^[\x21-\x7e]{1,8192}$/.test(value)))
-      throw invalid(`\`${option}\` is not text that can be sent in a header.`, `Check ${option}.`)
+      throw invalid(`\`${option}\` contains characters that a header cannot carry.`, `Check ${option}.`)
   if (oidcToken !== undefined) {
     if (token !== undefined || teamId !== undefined || projectId !== undefined)
       throw invalid(
-        '`oidcToken` is given beside other credentials.',
-        'Give the OIDC token alone, or all of token, teamId and projectId.',
+        '`oidcToken` and other credentials are both given.',
+        'Pass the OIDC token alone, or token, teamId and projectId together.',
       )
     return ofOidc(oidcToken)
   }
@@ -93,7 +93,7 @@ function ofOidc(token: string): VercelCredentials {
       `The OIDC token has expired (${new Date(exp * 1000).toISOString()}).`,
       {
         provider: 'vercel',
-        hint: 'Get a new one with `vercel env pull`; they last twelve hours.',
+        hint: 'Get a new one with `vercel env pull`; a token is valid for twelve hours.',
       },
     )
   return { token, teamId, projectId }

@@ -1,9 +1,9 @@
 import { concat } from '../../shared/bytes.ts'
 
-/** Input goes to a program in pieces of this size: the vendor takes each whole. */
+/** The chunk size of a program's input: the vendor buffers each chunk completely. */
 export const inputBytes = 1024 * 1024
 
-/** A source read ahead a little, so that what came while a piece was on its way goes with the next one. */
+/** Reads a source a little ahead, so that data that arrives during a request goes out with the next one. */
 export class Coalesced {
   readonly #iterator: AsyncIterator<Uint8Array>
   #waiting: Uint8Array[] = []

@@ -4,13 +4,13 @@ import { bytesOf } from './files.ts'
 import type { VendorCommand } from './sdk.ts'
 import { LogGate, type Transport } from './transport.ts'
 
-/** What our script says of a program, line by line. */
+/** One line of our script's output. */
 export type Said =
   | { kind: 'started'; keptBytes: number }
   | { kind: 'refused'; reason: string }
   | { kind: 'event'; event: ProcessEvent; keptBytes?: number }
 
-/** One reading of a command's log from its beginning. Taken line by line: what is not asked for is not read. */
+/** Reads a command's log from the beginning, line by line and on demand. */
 export class ProcessLog {
   readonly #next: () => Promise<IteratorResult<{ stream: string; data: string }>>
   readonly #close: () => void
@@ -51,20 +51,20 @@ export class ProcessLog {
     })
   }
 
-  /** The next thing that is said; undefined when the log is over. */
+  /** The next line; undefined at the end of the log. */
   async next(): Promise<Said | undefined> {
     for (;;) {
       const line = this.#lines.shift()
       if (line !== undefined) {
         const first = this.#first
         this.#first = false
-        // The vendor has dropped the beginning: what is first is the end of a line, and no line.
+        // The vendor has dropped the beginning, so the first line is incomplete.
         if (first && !/^[s!] /.test(line)) continue
         return said(line)
       }
       const { done, value } = await this.#next()
       if (done) return undefined
-      // The other stream has what the shell itself complains about.
+      // stderr carries only messages of the shell itself.
       if (value.stream !== 'stdout') continue
       const lines = (this.#text + value.data).split('\n')
       this.#text = lines.pop()!
@@ -90,13 +90,12 @@ function said(line: string): Said {
     const type = second === 'o' ? 'stdout' : 'stderr'
     return { kind: 'event', event: { seq: Number(first), type, data: bytesOf(third) } }
   }
-  throw new SandboxError('provider_error', 'The log of a command is not what our script wrote.', {
+  throw new SandboxError('provider_error', 'The log of a command is malformed.', {
     provider: 'vercel',
-    hint: 'Vercel’s answer was changed on its way, or cut.',
+    hint: 'Vercel’s response was changed or truncated on its way.',
   })
 }
 
-/** „code signal timedOut ms“, as the script writes it down. */
 export function exitOf(text: string): ProcessExit | undefined {
   const match = /^(\d+) (\d+) ([01]) (\d+)$/.exec(text.trim())
   if (!match) return undefined

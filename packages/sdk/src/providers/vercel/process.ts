@@ -27,22 +27,22 @@ export interface ProcessPlace {
   readonly silenceMs: number
 }
 
-/** After these the command may still be there. A line that was cut in two is no JSON, so that one is among them. */
+/** After these errors the command may still exist. A truncated line is invalid JSON, so `provider_error` is among them. */
 const passing = ['connection_lost', 'unavailable', 'timeout', 'provider_error'] as const
 const ended = 43
 const unknown = 44
-/** A log that broke off so often without a new event is given up. */
+/** How often a log may break off without a new event before we give up. */
 const patience = 3
-/** One argument of a program can have 128 KiB; then the line for awk, which repeats all of them, is left out. */
+/** Linux limits one argument to 128 KiB. For longer commands, the line for awk, which repeats all arguments, is left out. */
 const longestLine = 120_000
 const largestPiece = 49_152
 
-/** A program in the sandbox, by the vendor's command that runs our script. */
+/** A program in the sandbox: a vendor command that runs our script. */
 export class VercelProcess implements ProcessDriver {
   readonly execId: string
   readonly #place: ProcessPlace
   readonly #command: VendorCommand
-  /** The reading with which the start was watched; it is at the first event. */
+  /** The log stream that confirmed the start, positioned at the first event. */
   #first: ProcessLog | undefined
   #exit: ProcessExit | undefined
   readonly #piped: boolean
@@ -116,7 +116,7 @@ export class VercelProcess implements ProcessDriver {
     await this.#inTurn(() => guest.ask(scripts.close, [guest.root, this.execId], call.signal))
   }
 
-  /** Sends all of it, then end-of-file. A program that does not want to read it is no error. */
+  /** Sends all chunks, then end-of-file. It is not an error if the program does not read them. */
   async pump(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const source = new Coalesced(chunks)
     try {
@@ -128,7 +128,7 @@ export class VercelProcess implements ProcessDriver {
       const { guest } = this.#place
       await guest.ask(scripts.close, [guest.root, this.execId])
     } catch (error) {
-      // The source broke off: the program must not take what it has for all there is.
+      // The source failed: kill the program, so that it does not treat partial input as complete.
       if (!SandboxError.is(error, 'stdin_closed')) await this.kill('SIGKILL', {}).catch(() => {})
     } finally {
       source.release()
@@ -153,7 +153,7 @@ export class VercelProcess implements ProcessDriver {
     return mine
   }
 
-  /** Live, and through readings that broke off: what is known already is passed over. */
+  /** Follows the log across interruptions, and skips known events. */
   async *#live(
     first: ProcessLog | undefined,
     after: number,
@@ -194,7 +194,7 @@ export class VercelProcess implements ProcessDriver {
     )
   }
 
-  /** Reading changes nothing, so a reading that broke off is repeated. */
+  /** Retries an interrupted read, because reading is idempotent. */
   async #again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -206,7 +206,7 @@ export class VercelProcess implements ProcessDriver {
     }
   }
 
-  /** The next event. If it takes long, check the command, so that a connection that died silently is noticed. */
+  /** The next event. If it takes long, checks the command, to detect a dead connection. */
   async #patiently(log: ProcessLog, signal: AbortSignal | undefined): Promise<Said | undefined> {
     const next = log.next()
     next.catch(() => {})
@@ -255,7 +255,7 @@ export class VercelProcess implements ProcessDriver {
   }
 }
 
-/** Starts a program once. Its id is claimed in the sandbox, so that a repeat finds the first. */
+/** Starts a program once. Its id is claimed in the sandbox, so that a repeated request finds the first program. */
 export async function startProcess(
   place: ProcessPlace,
   spec: ProcessSpec,
@@ -283,7 +283,7 @@ export async function startProcess(
     ...spec.args,
   ]
   try {
-    // Not cancelled on the way: what was begun is known only when it is answered, and is then ended.
+    // Do not cancel the request: only its response tells which program to kill.
     const command = await guest.do((session) =>
       session.runCommand({
         cmd: 'sh',
@@ -306,7 +306,7 @@ export async function startProcess(
     if (said?.kind === 'refused' && spec.execId !== undefined) return await findProcess(place, id, signal)
     throw new SandboxError('connection_lost', 'The start of the program was not confirmed.', {
       provider: 'vercel',
-      hint: 'Look at what it was to do, and run it again if needed.',
+      hint: 'Check whether the program has run, and run it again if needed.',
     })
   } catch (error) {
     // It may have started although the response was lost: kill it, and never start it a second time.
@@ -316,7 +316,7 @@ export async function startProcess(
   }
 }
 
-/** The first line of its log. The command is there: a reading that breaks off before it is repeated. */
+/** The first line of the log. The command exists, so an interrupted read is repeated. */
 async function firstSaid(
   { guest, transport }: ProcessPlace,
   command: VendorCommand,
@@ -351,9 +351,9 @@ export async function findProcess(
 
 function refusal(reason: string, { cmd, cwd }: ProcessSpec): SandboxError {
   const messages: Record<string, string> = {
-    command_not_found: `There is no program “${cmd}” in the sandbox.`,
-    cwd_not_found: `There is no folder ${cwd} to run the program in.`,
-    permission_denied: `“${cmd}” may not be run${cwd === undefined ? '' : `, or not in ${cwd}`}.`,
+    command_not_found: `The program “${cmd}” does not exist in the sandbox.`,
+    cwd_not_found: `The working directory ${cwd} does not exist.`,
+    permission_denied: `“${cmd}” is not executable${cwd === undefined ? '' : `, or ${cwd} is not accessible`}.`,
   }
   return new SandboxError(
     reason as SandboxErrorCode,

@@ -6,17 +6,17 @@ import { VercelDriver } from './driver.ts'
 import { credentialsOf, type VercelProviderOptions } from './options.ts'
 import { Transport } from './transport.ts'
 
-/** Sandboxes of Vercel, by its own SDK, which is loaded when it is first needed. */
+/** Vercel's sandboxes, through its own SDK, which is loaded on first use. */
 export class VercelProvider extends DriverProvider<VercelCapabilities> {
   constructor(options: VercelProviderOptions = {}) {
     const { baseUrl, namePrefix = 'sk-', requestTimeoutMs = 60_000, silenceMs = 60_000 } = options
     if (!/^[a-z][a-z0-9-]{0,19}$/.test(namePrefix))
       throw invalid(
-        '`namePrefix` must be up to 20 small letters, digits and dashes, and begin with a letter.',
+        '`namePrefix` must be up to 20 lowercase letters, digits and dashes, and begin with a letter.',
       )
     for (const [option, ms] of Object.entries({ requestTimeoutMs, silenceMs }))
       if (!Number.isFinite(ms) || ms <= 0 || ms > 2 ** 31 - 1)
-        throw invalid(`\`${option}\` is not a time in ms.`)
+        throw invalid(`\`${option}\` must be a number of milliseconds.`)
     if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
       throw invalid('`baseUrl` must begin with http:// or https://.')
     const { token, teamId, projectId } = credentialsOf(options)

@@ -22,7 +22,7 @@ import { exitOf } from './process-log.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './translation.ts'
 
-/** The vendor takes none that is shorter. */
+/** The vendor's minimum. */
 const shortestExpirationMs = 24 * 60 * 60_000
 
 export interface SandboxPlace {
@@ -32,8 +32,8 @@ export interface SandboxPlace {
 }
 
 /**
- * One sandbox, bound to one run of it. Everything is asked of the run, never of the sandbox: the SDK starts a sandbox anew when a call finds
- * it stopped, and our handles promise not to.
+ * One sandbox, bound to one of its runs. All requests go to the run, never to the sandbox: the SDK would restart a stopped
+ * sandbox on any call, and our handles promise not to.
  */
 export class VercelSandbox implements SandboxDriver {
   readonly sandboxId: string
@@ -92,7 +92,7 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   async getEndpoint(port: number, { signal }: CallOptions): Promise<SandboxEndpoint> {
-    // The vendor takes the whole list of ports, so one is added at a time.
+    // A request replaces the whole list of ports, so ports are added one at a time.
     return this.#place.account.transport.turn(`ports of ${this.#vendorName}`, async () => {
       const sandbox = await this.#running(signal)
       const known = () => sandbox.routes.find((route) => route.port === port)
@@ -117,7 +117,7 @@ export class VercelSandbox implements SandboxDriver {
     await this.#resume(signal)
   }
 
-  /** The vendor stops a sandbox to save it. It is started again, and this handle with it; what ran has ended. */
+  /** The vendor stops a sandbox to save it. We start it again and rebind this handle; its programs have ended. */
   async snapshot(_name: string | undefined, { signal }: CallOptions): Promise<{ snapshotId: string }> {
     return { snapshotId: await this.#save({}, signal) }
   }
@@ -126,7 +126,7 @@ export class VercelSandbox implements SandboxDriver {
   async fork(count: number, { signal }: CallOptions): Promise<Array<VercelSandbox | Error>> {
     const { account } = this.#place
     const { label, labels } = await this.info({ signal })
-    // Not deleted afterwards: sandbox and copies start from it again until they have one of their own. Each use of it puts its end off.
+    // Keep the snapshot: sandbox and forks start from it until they have their own. Each use postpones its expiry.
     account.passing(await this.#save({ expiration: shortestExpirationMs }, signal))
     throwIfAborted(signal, 'Forking the sandbox')
     const copies = Array.from({ length: count }, () => this.#copy(tagsOf({ label, labels }, false)))
@@ -135,7 +135,7 @@ export class VercelSandbox implements SandboxDriver {
     return undoneOnAbort(Promise.all(copies), unmake, signal, 'Forking the sandbox')
   }
 
-  /** The vendor adds to what is left; ours is counted from now: only what is missing is added. */
+  /** The vendor extends the remaining time; our time starts now. So only the difference is added. */
   async extendTimeout(ms: number, { signal }: CallOptions): Promise<void> {
     const sandbox = await this.#running(signal)
     const missingMs = Date.now() + ms - (sandbox.expiresAt?.getTime() ?? Infinity)
@@ -163,7 +163,7 @@ export class VercelSandbox implements SandboxDriver {
     return { guest: this.#guest, transport: account.transport, workdir: this.workdir, silenceMs }
   }
 
-  /** A snapshot that was made is said, also when the sandbox does not start again. */
+  /** Reports the snapshot even if the sandbox does not start again. */
   async #save(options: { expiration?: number }, signal: AbortSignal | undefined): Promise<string> {
     await this.#running(signal)
     const { snapshotId } = await this.#guest.do((session) => session.snapshot({ ...options, signal }), signal)
@@ -171,7 +171,7 @@ export class VercelSandbox implements SandboxDriver {
       if (!SandboxError.is(error)) throw error
       throw new SandboxError(
         error.code,
-        `The snapshot is made; starting the sandbox again failed: ${error.message}`,
+        `The snapshot exists, but restarting the sandbox failed: ${error.message}`,
         {
           ...error.toJSON(),
           hint: `The snapshot is ${snapshotId}. Start the sandbox with start().`,
@@ -184,7 +184,7 @@ export class VercelSandbox implements SandboxDriver {
     return snapshotId
   }
 
-  /** Never rejects: what becomes of one copy is nothing to the others. */
+  /** Never rejects: one failed fork does not affect the others. */
   async #copy(tags: Record<string, string>): Promise<VercelSandbox | Error> {
     const { account, namePrefix } = this.#place
     const params = { name: `${namePrefix}${randomId()}`, tags }
@@ -224,7 +224,7 @@ export class VercelSandbox implements SandboxDriver {
 
   #refuseOther(sandbox: VendorSandbox): void {
     if (sandbox.currentSession().sessionId === this.#guest.session.sessionId) return
-    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was started anew since.`, {
+    throw new SandboxError('interrupted', `The sandbox ${this.sandboxId} was restarted.`, {
       provider: 'vercel',
       sandboxId: this.sandboxId,
     })
@@ -239,14 +239,14 @@ export class VercelSandbox implements SandboxDriver {
     })
   }
 
-  /** Of a run that is over the vendor says only that: whether there is another one, or no sandbox at all, has to be asked. */
+  /** The vendor reports only that the run is over. Another request tells whether the sandbox has a new run, or is gone. */
   async #explained(error: unknown, signal: AbortSignal | undefined): Promise<unknown> {
     const known = translated(error, { signal })
     if (!SandboxError.is(known, 'not_running', 'not_found') || known.sandboxId !== undefined) return known
     try {
       const sandbox = await this.#fresh(undefined)
       this.#refuseOther(sandbox)
-      // The run is there, so it was something in it that is not.
+      // The run exists, so something inside it is missing.
       if (known.code === 'not_found' && sandbox.status === 'running') return known
       return this.#notRunning(sandbox.status, known)
     } catch (found) {

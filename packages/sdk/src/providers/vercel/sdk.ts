@@ -68,7 +68,7 @@ export interface VendorSandbox {
   delete(options?: { deleteOrphanSnapshots?: boolean; signal?: AbortSignal }): Promise<void>
 }
 
-/** One run of a sandbox. Unlike the sandbox, it is never started anew behind our back. */
+/** One run of a sandbox. Unlike the sandbox, it never restarts implicitly. */
 export interface VendorSession {
   readonly sessionId: string
   readonly status: string
@@ -138,7 +138,7 @@ export const vendorPackage: VendorPackage = {
   provider: 'vercel',
   name: '@vercel/sandbox',
   major: 3,
-  // Runs of a sandbox came with 2.0; before, a sandbox was one run.
+  // Version 2.0 introduced runs; before, a sandbox was one run.
   fits: ({ Sandbox, Snapshot, Session }) =>
     typeof Sandbox === 'function' && typeof Snapshot === 'function' && typeof Session === 'function',
 }

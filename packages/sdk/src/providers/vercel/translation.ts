@@ -4,24 +4,24 @@ import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import type { VendorSandbox, VendorSandboxData } from './sdk.ts'
 
 /**
- * The vendor's words and ours. There a sandbox is its name; here a name can be free again while an id never is, and may hold what the
- * vendor's may not. So:
+ * Translates between the vendor's terms and ours. The vendor identifies a sandbox by its name. Our names can be reused while
+ * ids cannot, and allow more characters. So:
  *
- *     ours „Ada's box“  ──►  sk-ada-s-box-1f0c…   the vendor's name: readable, and unique because of a hash of ours
- *     id                     sk-ada-s-box-1f0c….m3k2x   and when it was made
+ *     ours „Ada's box“  ──►  sk-ada-s-box-1f0c…   the vendor's name: readable, and unique through a hash of our name
+ *     id                     sk-ada-s-box-1f0c….m3k2x   the vendor's name and the creation time
  *     tag „sandkasten“       our own data: name, label, whether the setup is complete
  */
 
 export const ownTag = 'sandkasten'
-/** The vendor has five, one of which is ours. */
+/** The vendor allows five, and one of them is ours. */
 const mostLabels = 4
 
 interface Own {
   /** Name. */
   n?: string
-  /** Label for people. */
+  /** Label for display. */
   l?: string
-  /** Its creator is setting it up, since this time. */
+  /** The creator has been setting up the sandbox since this time. */
   s?: number
   /** Identifies the create call, to tell our sandbox from another one when the response was lost. */
   c?: string
@@ -45,7 +45,7 @@ export function idOf(name: string, createdAt: number): string {
   return `${name}.${createdAt.toString(36)}`
 }
 
-/** The vendor's name in an id, and when the sandbox that is meant was made; a bare name means whichever there is. */
+/** The vendor's name in an id, and the creation time. A bare name refers to any sandbox with that name. */
 export function partsOf(sandboxId: string): { name: string; createdAt?: number } {
   const [, name, made] = /^([A-Za-z0-9_-]{1,200})(?:\.([0-9a-z]{1,12}))?$/.exec(sandboxId) ?? []
   if (name === undefined) throw notFound(sandboxId)
@@ -60,14 +60,14 @@ export function tagsOf(
   if (keys.length > mostLabels)
     throw new SandboxError(
       'invalid_argument',
-      `Vercel keeps ${mostLabels} labels of a sandbox, and ${keys.length} are given.`,
+      `Vercel stores at most ${mostLabels} labels for a sandbox; ${keys.length} are given.`,
       {
         provider: 'vercel',
         hint: 'Use fewer labels.',
       },
     )
   if (keys.includes(ownTag))
-    throw new SandboxError('invalid_argument', `The label “${ownTag}” is used by this library.`, {
+    throw new SandboxError('invalid_argument', `The label “${ownTag}” is reserved for this library.`, {
       provider: 'vercel',
     })
   const own: Own = {
@@ -148,7 +148,7 @@ const statuses: Readonly<Record<string, SandboxStatus>> = {
 }
 
 export function notFound(sandboxId: string, cause?: unknown): SandboxError {
-  return new SandboxError('not_found', `There is no sandbox ${sandboxId}.`, {
+  return new SandboxError('not_found', `The sandbox ${sandboxId} does not exist.`, {
     provider: 'vercel',
     sandboxId,
     cause,

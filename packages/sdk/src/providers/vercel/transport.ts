@@ -4,12 +4,11 @@ import { errorOfAnswer, Refused } from './errors.ts'
 import { vendorPackage } from './sdk.ts'
 
 export interface TransportOptions {
-  /** Where the vendor's API is; the SDK itself can only be told by its `fetch`. */
+  /** The address of the vendor's API. The SDK has no option for it. */
   baseUrl?: string | undefined
   fetch: typeof globalThis.fetch
-  /** How long an answer may take to come. */
   requestTimeoutMs: number
-  /** The caller's, on every request: no other one, wherever the SDK may have found it. No error shows it. */
+  /** The caller's token. It replaces any token that the SDK has found, and never appears in an error. */
   token: string
 }
 
@@ -22,7 +21,7 @@ const vendorBase = 'https://vercel.com/api'
  */
 export class Transport {
   readonly #options: TransportOptions
-  /** The reader that is about to open a log, by the command's id. */
+  /** The reader that is about to open a log, by command id. */
   readonly #opening = new Map<string, LogGate>()
   readonly #turns = new Map<string, Promise<unknown>>()
 
@@ -38,7 +37,7 @@ export class Transport {
     const headers = new Headers(init?.headers)
     refuseOtherSdk(headers)
     headers.set('authorization', `Bearer ${token}`)
-    // Waiting for the end of a command is waiting, not silence.
+    // Waiting for a command to end has no timeout.
     const waits = /[?&]wait=true\b/.test(url)
     const timer = waits ? undefined : setTimeout(() => clock.abort(), requestTimeoutMs)
     try {
@@ -65,7 +64,7 @@ export class Transport {
     }
   }
 
-  /** One after the other for each key. */
+  /** Runs work with the same key one at a time. */
   async turn<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#turns.get(key)
     const mine = (async () => {
@@ -80,7 +79,7 @@ export class Transport {
     }
   }
 
-  /** Opens a log so that no more of it is read than `gate` is told to be consumed. */
+  /** Opens a log with backpressure: reads no more than `gate` lets through. */
   announce(cmdId: string, gate: LogGate): void {
     this.#opening.set(cmdId, gate)
   }
@@ -101,7 +100,7 @@ export function addressAt(baseUrl: string | undefined, url: string): string {
   return `${baseUrl}${url.slice(vendorBase.length)}`
 }
 
-/** The SDK sends its version with every request. A module that the caller passes has no manifest, and 2.x has the shape of 3.x. */
+/** The SDK sends its version with every request. A passed module has no manifest, and 2.x has the shape of 3.x. */
 function refuseOtherSdk(headers: Headers): void {
   const version = /^vercel\/sandbox\/(\d\S*)/.exec(headers.get('user-agent') ?? '')?.[1]
   try {
@@ -111,7 +110,7 @@ function refuseOtherSdk(headers: Headers): void {
   }
 }
 
-/** Passes one log on at the speed of its reader. */
+/** Passes a log on at its reader's speed. */
 export class LogGate {
   #delivered = 0
   #consumed = 0
@@ -128,13 +127,13 @@ export class LogGate {
     this.#open.resolve()
   }
 
-  /** One more line was taken. */
+  /** The reader has taken one more line. */
   consume(): void {
     this.#consumed += 1
     this.#wake()
   }
 
-  /** Resolves when what was let through has been taken. */
+  /** Resolves when the reader has taken all lines that were let through. */
   async pass(): Promise<void> {
     while (this.#delivered - this.#consumed > 1)
       await new Promise<void>((resolve) => {
@@ -142,7 +141,7 @@ export class LogGate {
       })
   }
 
-  /** Lines that are let through. Blank lines only keep the connection alive and are dropped. */
+  /** Counts the lines that are let through, except blank lines, which only keep the connection alive. */
   deliver(bytes: Uint8Array): void {
     for (const byte of bytes) {
       if (byte === 10 && this.#previous !== 10) this.#delivered += 1
@@ -156,7 +155,7 @@ export class LogGate {
   }
 }
 
-/** A streamed body. When it breaks off, it fails with one of our errors. */
+/** A streamed body. If it breaks off, it fails with one of our errors. */
 function guarded(response: Response, gate: LogGate | undefined): Response {
   if (!response.body) return response
   const reader = response.body.getReader()
@@ -181,7 +180,7 @@ function guarded(response: Response, gate: LogGate | undefined): Response {
   return withBody(response, body)
 }
 
-/** All of it within the request's time; and it must be JSON: a page that was sent with 200 is no answer. */
+/** Reads the whole body within the request's timeout. It must be JSON: a proxy may send a page with status 200. */
 async function wholeJson(response: Response, type: string): Promise<Response> {
   const text = await response.text()
   try {
@@ -189,23 +188,19 @@ async function wholeJson(response: Response, type: string): Promise<Response> {
   } catch (cause) {
     const requestId = response.headers.get('x-vercel-id') ?? response.headers.get('x-request-id') ?? undefined
     throw new Refused(
-      new SandboxError(
-        'provider_error',
-        `Vercel answered with something that is not JSON (${type || 'no type'}).`,
-        {
-          provider: 'vercel',
-          cause,
-          details: { status: response.status },
-          requestId,
-          hint: 'Something between here and Vercel has answered; check baseUrl and proxies.',
-        },
-      ),
+      new SandboxError('provider_error', `Vercel’s response is not JSON (${type || 'no type'}).`, {
+        provider: 'vercel',
+        cause,
+        details: { status: response.status },
+        requestId,
+        hint: 'A proxy may have responded instead of Vercel; check baseUrl and proxies.',
+      }),
     )
   }
   return withBody(response, text)
 }
 
-/** The SDK reads the URL of a response, which a constructed Response does not have. */
+/** The SDK reads the URL of a response, which a constructed Response lacks. */
 function withBody(response: Response, body: string | ReadableStream<Uint8Array>): Response {
   const { status, statusText, headers, url } = response
   return Object.defineProperty(new Response(body, { status, statusText, headers }), 'url', { value: url })
@@ -220,17 +215,17 @@ function silent(ms: number, cause: unknown): SandboxError {
 }
 
 function brokenOff(cause: unknown): SandboxError {
-  return new SandboxError('connection_lost', 'The connection to Vercel was cut in the middle of an answer.', {
+  return new SandboxError('connection_lost', 'The connection to Vercel was lost during a response.', {
     provider: 'vercel',
     cause,
-    hint: 'Read again; what runs in the sandbox goes on.',
+    hint: 'Read again; programs in the sandbox continue.',
   })
 }
 
 function unreachable(cause: unknown): SandboxError {
-  return new SandboxError('unavailable', 'Vercel cannot be reached, or the connection was cut.', {
+  return new SandboxError('unavailable', 'Vercel cannot be reached, or the connection was lost.', {
     provider: 'vercel',
     cause,
-    hint: 'Check the network, and baseUrl if one is set. What was asked for may have been done.',
+    hint: 'Check the network, and baseUrl if one is set. The request may have taken effect.',
   })
 }

@@ -1,4 +1,4 @@
-/** What every call needs: the check that it is meant for this start of the sandbox, answers that say when they are whole, base64. */
+/** Shared by all calls: the check of the sandbox's start, responses with an end marker, and base64. */
 export const base = String.raw`
 use strict;
 use Socket;
@@ -24,7 +24,7 @@ my %verbs = (
 ($verbs{$verb} or refuse('verb', $verb))->(@args);
 finish();
 
-# Answers: lines, and a dot at the end that says it is whole.
+# Responses: lines, and a dot that marks a complete response.
 
 sub say_line { $answer .= join(' ', @_) . "\n" }
 
@@ -40,7 +40,7 @@ sub refuse {
   finish();
 }
 
-# A failed system call: its number is what it means.
+# Reports a failed system call by its errno.
 sub broken { refuse('E' . ($! + 0), $_[0]) }
 
 sub put_all {
@@ -80,7 +80,7 @@ sub slurp {
   return scalar readline($from);
 }
 
-# When the sandbox's first process began: another one after every start.
+# The start time of the sandbox's first process. It differs after every start.
 sub incarnation {
   my $line = slurp('/proc/1/stat') || '';
   $line =~ s/^.*\)//s;

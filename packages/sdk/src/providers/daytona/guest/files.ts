@@ -1,6 +1,5 @@
-/** Files, with the system's own error numbers: the vendor's file calls know only two of them. */
+/** File operations with the system's errno: the vendor's file calls distinguish only two errors. */
 export const files = String.raw`
-# Files.
 
 sub facts {
   my (@s) = @_;
@@ -36,7 +35,7 @@ sub list_below {
 
 sub read_file {
   my ($path, $start, $length) = @_;
-  # Not opened for writing, and without waiting: of a pipe nothing is read.
+  # Opens without blocking and only for reading, so that a FIFO does not hang.
   sysopen(my $from, $path, 2048) or broken($path);
   my @s = stat $from;
   my ($type, $size) = facts(@s);
@@ -51,7 +50,7 @@ sub read_file {
   say_line($size, b64($data));
 }
 
-# Where a path leads in the end, so that a link stays one when it is written through.
+# Resolves links, so that writing through a link keeps the link.
 sub final {
   my ($path) = @_;
   for (1 .. 40) {
@@ -97,7 +96,7 @@ sub prepare_file {
   say_line(b64($part));
 }
 
-# With a part that was sent before, or with what came along.
+# Uses an uploaded part, or the data in the call.
 sub put_file {
   my ($path, $mode, $append, $part) = @_;
   my ($file, $known) = writable($path);

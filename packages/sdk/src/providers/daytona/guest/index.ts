@@ -4,16 +4,16 @@ import { keeper } from './keeper.ts'
 import { processes } from './processes.ts'
 
 /**
- * A small program that works for us inside the sandbox, called once for each thing that is asked. The vendor's own calls put both streams of
- * a command together, know no signals, keep no numbers, and tell two errors of files apart; so a command line of theirs starts this one.
+ * The agent: a small Perl program inside the sandbox, run once for each call. The vendor's own calls merge stdout and
+ * stderr, do not report signals, do not number output, and distinguish only two file errors.
  *
- *     executeCommand ──► agent ──► socket ──► keeper ──► program      what comes back is text: lines, base64, and a dot at the end
+ *     executeCommand ──► agent ──► socket ──► keeper ──► program      responses are text: lines, base64, and a final dot
  *
- * In Perl, because that is where nearly every image has it: Debian and Ubuntu, and all that stands on them, cannot do without `perl-base`.
- * Rejected: the vendor's sessions (text only, no end to their logs, nothing but the whole session can be killed), and a shell script (it can
- * neither wait for two pipes nor read what is there without losing bytes). One that is called twice with the same id does nothing twice.
+ * It is written in Perl because nearly every image has it: Debian and Ubuntu require `perl-base`. Rejected alternatives:
+ * the vendor's sessions (text only, unbounded logs, only a whole session can be killed), and a shell script (it cannot
+ * wait for two pipes, or read available bytes without losing some). Repeating a call with the same id has no effect.
  */
 export const agentSource = `${base}${processes}${keeper}${files}`
 
-/** Where it is kept; below this are the processes, too. */
+/** The agent's folder. Processes have their folders below it. */
 export const agentFolder = '/tmp/.sandkasten'

@@ -1,4 +1,4 @@
-/** The keeper of one program: its output in a ring, its input, its end. One loop, nothing else in it waits. */
+/** The keeper of one program: its output in a ring buffer, its input, its exit. A single event loop that never blocks elsewhere. */
 export const keeper = String.raw`
 sub keep {
   my ($p, $tell) = @_;
@@ -87,7 +87,7 @@ sub loop {
     come_in($k) if vec($r, fileno($$k{listen}), 1);
     for my $client (@{ $$k{clients} }) { hear($k, $client) if vec($r, fileno($$client{fh}), 1) }
   }
-  # The end is written down before anybody is told of it: whoever comes too late for the keeper finds it there.
+  # Writes the exit before any reader gets it, so that later calls find it after the keeper has ended.
   write_whole('log', join('', map { event_line($_) } @{ $$k{ring} }));
   write_whole('exit', $$k{exit});
   close_feeds($k);
@@ -95,7 +95,7 @@ sub loop {
   unlink 's';
   close $$k{listen};
   close $$_{fh} for @{ $$k{clients} };
-  # What the program has left behind may still write: it must neither wait nor die for that.
+  # Processes that the program left behind may still write: drain the pipes, so that they neither block nor get SIGPIPE.
   for my $type ('out', 'err') {
     next unless $$k{$type};
     fcntl($$k{$type}, 4, 0);
@@ -103,7 +103,7 @@ sub loop {
   }
 }
 
-# A pseudo-terminal: its two ends.
+# Opens a pseudo-terminal and returns both ends.
 sub terminal {
   my ($size) = @_;
   sysopen(my $ours, '/dev/ptmx', 2 | 256) or return;
@@ -134,7 +134,7 @@ sub take {
   my ($k, $type, $piece) = @_;
   my $n = sysread($$k{$type}, my $data, $piece);
   if (!defined $n && ($!{EINTR} || $!{EAGAIN})) { return !$_[3] }
-  # A terminal whose last program has gone has no end-of-file, but an error.
+  # Linux reports the end of a terminal as an error, not as end-of-file.
   if (!$n) { $$k{$type} = undef; return 0 }
   add($k, [$$k{next}, substr($type, 0, 1), $data]);
   return 1;
@@ -148,7 +148,7 @@ sub add {
   drop($k);
 }
 
-# The oldest goes while nobody reads; what somebody who reads has still to read stays.
+# Drops the oldest events that no active reader still needs.
 sub drop {
   my ($k) = @_;
   my $read = read_by_all($k);
@@ -171,7 +171,7 @@ sub read_by_all {
   return $read;
 }
 
-# Whether more may be read of the program. If not, it waits. For somebody who reads there is always enough for two answers.
+# Whether to read more output. If not, the program blocks. An active reader always gets room for two responses.
 sub room {
   my ($k) = @_;
   drop($k);
@@ -185,7 +185,7 @@ sub reap {
   my ($k) = @_;
   return unless waitpid($$k{pid}, POSIX::WNOHANG()) == $$k{pid};
   my $status = $?;
-  # All that it has written is in the pipes.
+  # The program has ended, so all its output is in the pipes.
   for my $type ('out', 'err') { 1 while $$k{$type} && take($k, $type, 65536, 1) }
   $$k{exit} = join(' ', $status >> 8, $status & 127, $$k{late} ? 1 : 0, now_ms() - $$k{started});
   push @{ $$k{ring} }, [$$k{next}, 'x', $$k{exit}];
@@ -241,7 +241,7 @@ sub reply {
     return $text if $over || $$k{exit};
     return undef if $text eq '';
     return $text if !$linger || $$client{lingers};
-    # A short program's end is worth a moment: it saves its reader a request.
+    # Wait briefly for the exit of a short program: this saves the reader a request.
     $$client{lingers} = 1;
     $$client{until} = $now + $linger;
     return undef;
@@ -296,7 +296,7 @@ sub close_feeds {
   $$k{feeds} = [];
 }
 
-# Everything that the program started: by its session, and by a mark in the environment that children inherit.
+# All processes of the program: by its session, and by a mark in the environment that children inherit.
 sub family {
   my ($k) = @_;
   my @found;
@@ -315,7 +315,7 @@ sub family {
 sub signal_all {
   my ($k, $signal) = @_;
   my %seen;
-  # Whoever is killed may have started another meanwhile.
+  # A process may have forked before it was killed, so look again.
   for (1 .. 100) {
     my @new = grep { !$seen{$_}++ } family($k);
     last unless @new;

@@ -1,6 +1,6 @@
-/** Starting programs, asking their keepers, and what is left when these have gone. */
+/** Starts programs, sends requests to their keepers, and reads the records of keepers that have ended. */
 export const processes = String.raw`
-# Processes. Each has a keeper: a process of this program that holds its output and its input, until its end is written down.
+# Each process has a keeper: a process of this agent that holds its output and input until its exit is recorded.
 
 sub folder { return "$base/p/$_[0]" }
 
@@ -13,7 +13,7 @@ sub start {
     broken($dir) unless $!{EEXIST};
     my $meta = slurp("$dir/meta");
     if (defined $meta && (split ' ', $meta)[0] ne $here) { remove_tree($dir); next }
-    # A terminal that has ended is not the one that is asked for.
+    # An ended terminal is not reused.
     if ($stdin =~ /^t/ && -e "$dir/exit") { remove_tree($dir); next }
     if (defined $meta) { say_line('found'); return ask($id, first_read($rid, $poll)) }
     select(undef, undef, undef, 0.02);
@@ -46,7 +46,7 @@ sub start {
 
 sub first_read { my ($rid, $poll) = @_; return "read $rid 0 1048576 " . ($rid eq '-' ? '0 0' : "$poll 20") }
 
-# Asks the keeper; if it has gone, what it has written down.
+# Sends a request to the keeper, or reads its records if it has ended.
 sub ask {
   my ($id, $request) = @_;
   my $dir = folder($id);
@@ -98,7 +98,7 @@ sub list_processes {
   }
 }
 
-# Those that nobody needs any more, and the oldest of too many.
+# Removes records that are no longer needed, and the oldest of too many.
 sub forget_processes {
   my @named = @_;
   remove_tree(folder($_)) for grep { -e folder($_) . '/exit' } @named;

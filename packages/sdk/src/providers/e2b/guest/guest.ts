@@ -6,10 +6,9 @@ import { translated } from '../errors.ts'
 import type { Incarnation } from '../incarnation.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'
 
-/** The inside of a running sandbox: our scripts, and what a failed call there means. */
+/** Runs our scripts in a running sandbox, and explains failed calls. */
 export class Guest {
   readonly incarnation: Incarnation
-  /** How long an answer may be waited for. */
   readonly answerMs: number
   readonly #look: () => Promise<VendorInfo>
 
@@ -22,22 +21,17 @@ export class Guest {
   get rpc(): ProcessRpc {
     const { rpc } = this.incarnation.sandbox.commands as unknown as { rpc?: Partial<ProcessRpc> }
     if (typeof rpc?.start === 'function' && typeof rpc.connect === 'function') return rpc as ProcessRpc
-    throw new SandboxError(
-      'sdk_missing',
-      'This version of e2b has no client of processes where it was looked for.',
-      {
-        provider: 'e2b',
-        hint: 'Install the version that was tested: npm install e2b@2.51.0',
-      },
-    )
+    throw new SandboxError('sdk_missing', 'This version of the e2b SDK does not expose its process client.', {
+      provider: 'e2b',
+      hint: 'Install the tested version: npm install e2b@2.51.0',
+    })
   }
 
-  /** Before something is changed that a successor of this sandbox must not see. */
+  /** Called before a change that must not affect a later start of this sandbox. */
   check(): Promise<void> {
     return this.incarnation.check(this.#look)
   }
 
-  /** A call of the vendor's, and what its failure means for this sandbox. */
   async do<T>(work: (sandbox: VendorSandbox) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await work(this.incarnation.sandbox)
@@ -62,7 +56,7 @@ export class Guest {
     }
   }
 
-  /** A sandbox that is gone, paused or another one now answers as if it could not be reached: look which it is. */
+  /** A sandbox that is gone, paused or restarted looks unreachable: find out which. */
   async explain(error: unknown, signal?: AbortSignal, requestId?: string): Promise<SandboxError> {
     const { sandboxId } = this.incarnation
     const known = translated(error, { sandboxId, signal, requestId })
@@ -74,11 +68,10 @@ export class Guest {
       const why = translated(found, { sandboxId })
       if (SandboxError.is(why, 'not_found', 'not_running', 'interrupted')) return why
     }
-    // It runs: what was not found was something in it.
+    // The sandbox runs, so something inside it is missing.
     return known
   }
 
-  /** Runs a script of ours to its end. */
   async ask(
     script: string,
     args: readonly string[],
@@ -95,7 +88,7 @@ export class Guest {
         },
         { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, signal },
       )
-      // To its very end: a stream that is left early keeps its connection.
+      // Read to the end: a stream that is left early keeps its connection.
       for await (const { event } of messages) {
         const inner = event?.event
         if (inner?.case === 'data' && inner.value.output.case === 'stdout')
@@ -106,22 +99,26 @@ export class Guest {
       throw await this.explain(error, signal, requestId)
     }
     if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
-    throw new SandboxError('connection_lost', 'E2B ended a command’s stream without saying how it ended.', {
+    throw new SandboxError('connection_lost', 'E2B ended a command’s stream without an exit status.', {
       provider: 'e2b',
       requestId,
     })
   }
 
-  /** What the script says; its refusal as the error that it names. */
+  /** Returns the script's output, or throws the error that it names. */
   async tell(script: string, args: readonly string[], path: string, signal?: AbortSignal): Promise<string> {
     const { exitCode, stdout } = await this.ask(script, args, signal)
     if (exitCode === 0) return stdout
     const { sandboxId } = this.incarnation
     if (exitCode === refused)
-      throw new SandboxError(stdout as SandboxErrorCode, `${messages[stdout] ?? 'It failed'}: ${path}`, {
-        provider: 'e2b',
-        sandboxId,
-      })
+      throw new SandboxError(
+        stdout as SandboxErrorCode,
+        `${messages[stdout] ?? 'The operation failed'}: ${path}`,
+        {
+          provider: 'e2b',
+          sandboxId,
+        },
+      )
     throw new SandboxError('provider_error', `A script in the sandbox ended with ${exitCode}: ${path}`, {
       provider: 'e2b',
       sandboxId,
@@ -132,11 +129,11 @@ export class Guest {
 const scriptMs = 60_000
 
 const messages: Readonly<Record<string, string>> = {
-  file_not_found: 'There is no such file',
-  file_exists: 'It is there already',
-  not_a_directory: 'Part of the path is no folder',
-  is_a_directory: 'It is a folder',
+  file_not_found: 'The file does not exist',
+  file_exists: 'The path exists already',
+  not_a_directory: 'Part of the path is not a folder',
+  is_a_directory: 'The path is a folder',
   directory_not_empty: 'The folder is not empty',
-  permission_denied: 'It may not be done',
-  invalid_argument: 'It is not of the kind that this is for',
+  permission_denied: 'Permission denied',
+  invalid_argument: 'The file has the wrong type',
 }

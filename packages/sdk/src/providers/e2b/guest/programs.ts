@@ -1,14 +1,14 @@
 import { hunt as hunting } from '../../../shared/guest/processes.ts'
 import { script } from '../../../shared/guest/script.ts'
 
-/** Programs in a sandbox of E2B's: what its daemon does not do for us. It needs sh, and for signals GNU grep. */
+/** Scripts for features that E2B's daemon lacks. They need sh, and GNU grep for signals. */
 
-/** A variable that everything inherits which a program starts: how the whole tree is found. */
+/** All descendants of a program inherit this variable, which identifies the process tree. */
 export const markVariable = 'SANDKASTEN_PROCESS'
 
 /**
- * NONCE CWD CMD ARGS…: becomes the program, after it has said on stderr that it will, or why it cannot. The vendor's daemon would tell a
- * missing program from one that ends with 127 by text only, or not at all.
+ * NONCE CWD CMD ARGS…: replaces itself with the program, after it has reported on stderr that it will, or why it cannot. The
+ * vendor's daemon distinguishes a missing program from exit code 127 only by text, or not at all.
  */
 export const start = script`
 _sk_nonce=$1 _sk_cwd=$2
@@ -37,7 +37,7 @@ _sk_say "started $$"
 exec "$@"
 `
 
-/** SIGNAL MARK: signals everything that carries the mark. Prints whether there was any process. */
+/** SIGNAL MARK: signals every process with the mark. Prints whether there was one. */
 export const hunt = script`
 ${hunting}
 hunt "$1" "$2"

@@ -1,7 +1,7 @@
 import type { ProcessEvent } from '../../../spec/index.ts'
 
 /**
- * Frames between a supervisor and its clients, and of kept output on disk: a JSON header and raw bytes.
+ * Frames between a supervisor and its clients, and of stored output: a JSON header and raw bytes.
  *
  *     u32 header length │ u32 body length │ header │ body
  */

@@ -15,7 +15,6 @@ import type { ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../.
 import { decodeEvent, decodeFrames, encodeFrame } from './frames.ts'
 import type { ProcessRecord, SupervisorTask } from './supervisor.ts'
 
-/** Starts a supervisor and returns when its program runs. */
 export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): Promise<DetachedProcess> {
   const socketPath = await newSocketPath()
   const file = fileURLToPath(
@@ -25,7 +24,7 @@ export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): P
     cwd: task.folder,
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
-    // Only what Node itself needs: the program's environment is in the task.
+    // Only variables that Node needs; the task contains the program's environment.
     env: Object.fromEntries(
       ['PATH', 'SystemRoot', 'TMPDIR', 'TEMP'].flatMap((name) =>
         process.env[name] === undefined ? [] : [[name, process.env[name]]],
@@ -52,13 +51,12 @@ export async function startDetached(task: Omit<SupervisorTask, 'socketPath'>): P
   })
 }
 
-/** The process that has its record in this folder. */
 export async function findDetached(folder: string): Promise<DetachedProcess | undefined> {
   const record = await readJson<ProcessRecord>(path.join(folder, 'process.json'))
   return record && new DetachedProcess(folder, record)
 }
 
-/** A handle's side of a supervised process: over the socket while it lives, from its files afterwards. */
+/** A handle of a supervised process. Uses the socket while the supervisor runs, and its files afterwards. */
 export class DetachedProcess implements ProcessDriver {
   readonly execId: string
   readonly pid: number
@@ -89,7 +87,7 @@ export class DetachedProcess implements ProcessDriver {
         }
       } catch (error) {
         if (SandboxError.is(error)) throw error
-        // The connection broke off; whether the process ended is for the files to say.
+        // The connection broke off; the files tell whether the process ended.
       } finally {
         forget()
         socket.destroy()
@@ -148,7 +146,7 @@ export class DetachedProcess implements ProcessDriver {
     }
   }
 
-  /** Undefined when there is no supervisor to talk to any more. */
+  /** Undefined if the supervisor has ended. */
   async #connect(): Promise<Socket | undefined> {
     if (await this.#result()) return undefined
     const socket = connect(this.record.socketPath)
@@ -169,7 +167,7 @@ export class DetachedProcess implements ProcessDriver {
     if (!(await this.#result())) {
       throw new SandboxError(
         'interrupted',
-        `How the process ${this.execId} ended is not known: what watched over it is gone.`,
+        `The exit of the process ${this.execId} is unknown: its supervisor is gone.`,
         {
           provider: 'local',
           hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',
@@ -221,7 +219,7 @@ async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-/** Short, because a socket's path may have at most about 100 bytes, and for this user only. */
+/** A short path, because socket paths are limited to about 100 bytes. Only this user can access the folder. */
 async function newSocketPath(): Promise<string> {
   const id = randomId()
   if (process.platform === 'win32') return `\\\\.\\pipe\\sandkasten-${id}`

@@ -5,9 +5,9 @@
  *                          ▲
  *     you, later ──────────┘  socket: output from any number on, stdin, signals
  *
- * It gets its task on stdin (so that no secret is in argv), answers with one line on stdout, and from then on
- * serves `supervisor-link.ts` on a socket. When the program has ended it writes `result.json` and the kept output
- * to the program's folder, serves its remaining readers, and exits.
+ * The supervisor gets its task on stdin, so that no secret is in argv, and answers with one line on stdout. From then on it
+ * serves `supervisor-link.ts` on a socket. After the program's exit it writes `result.json` and the kept output to the
+ * program's folder, serves its remaining readers, and exits.
  */
 import { rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -21,9 +21,9 @@ import { decodeFrames, encodeEvent, encodeFrame } from './frames.ts'
 
 export interface SupervisorTask extends ChildSpec {
   readonly incarnation: string
-  /** Where the process's record and, later, its result are kept. */
+  /** The folder of the process's record and, later, its result. */
   readonly folder: string
-  /** The sandbox's folder: its record says when the sandbox's life is over. */
+  /** The sandbox's folder. Its record contains the end of the sandbox's lifetime. */
   readonly sandboxFolder: string
   readonly socketPath: string
   readonly startedAt: number
@@ -68,12 +68,12 @@ async function main(): Promise<void> {
   clearTimeout(lifetime.timer)
   await saveOutput(child, task.folder)
   await replaceFile(path.join(task.folder, 'result.json'), JSON.stringify(child.log.exit))
-  // No new readers: they read the files now. Those that are there are served to the end of what they ask for.
+  // New readers use the files; current readers are served to the end.
   server.close()
   rmSync(task.socketPath, { force: true })
 }
 
-/** One connection: the first frame says what is wanted. */
+/** Handles one connection. The first frame contains the request. */
 function serve(child: Child, socketPath: string): ReturnType<typeof createServer> {
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -101,10 +101,10 @@ async function perform(child: Child, header: Record<string, unknown>, body: Uint
   if (header.op === 'kill') return child.kill(header.signal as NodeJS.Signals)
   if (header.op === 'write') return child.write(body)
   if (header.op === 'close') return child.closeStdin()
-  throw new SandboxError('invalid_argument', `There is no operation ${String(header.op)}.`)
+  throw new SandboxError('invalid_argument', `The operation ${String(header.op)} does not exist.`)
 }
 
-/** Waits for the socket before it takes the next event: a reader that is slow slows the program, not the memory. */
+/** Waits for the socket before the next event: a slow reader slows the program instead of using memory. */
 async function stream(child: Child, socket: Socket, after: number): Promise<void> {
   const closed = new AbortController()
   socket.once('close', () => closed.abort())
@@ -121,7 +121,7 @@ async function stream(child: Child, socket: Socket, after: number): Promise<void
   socket.end()
 }
 
-/** When the sandbox's life is over, so is the program's. The end may have been put off since: the record says. */
+/** Ends the program at the end of the sandbox's lifetime. Rereads the record, because the lifetime may have been extended. */
 function watchLifetime(task: SupervisorTask): { timer: NodeJS.Timeout | undefined } {
   const watch: { timer: NodeJS.Timeout | undefined } = { timer: undefined }
   const check = async () => {
@@ -149,7 +149,7 @@ async function answer(message: unknown): Promise<void> {
   await new Promise<void>((resolve) => process.stdout.write(`${JSON.stringify(message)}\n`, () => resolve()))
 }
 
-// The starter may be gone; the supervisor exists to outlive it.
+// The starter may be gone, and the supervisor must outlive it.
 process.on('SIGHUP', () => {})
 process.on('SIGPIPE', () => {})
 process.stdout.on('error', () => {})

@@ -31,7 +31,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     return error!
   }
 
-  it('refuses a host that nobody knows, and says how to add it', async () => {
+  it('refuses an unknown host, and explains how to add it', async () => {
     const empty = path.join(sshd.folder, 'empty')
     writeFileSync(empty, '')
     const error = await failure(sshd.provider({ knownHosts: empty }).list())
@@ -41,12 +41,12 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     expect(error.message).toContain(shown)
     expect(error.hint).toContain(`ssh-keyscan -p ${sshd.port} 127.0.0.1 >> ${empty}`)
     expect(error.details.reason).toBe('host_key_unknown')
-    // The account was never named to it: the refusal comes before anything of ours is sent.
+    // The host is refused before the client sends the account name.
     expect(await sshd.provider({ knownHosts: empty, hostKey: shown }).list()).toEqual([])
     expect(await sshd.provider({ knownHosts: empty, acceptUnknownHost: true }).list()).toEqual([])
   })
 
-  it('refuses a host whose key has changed, loudly, whatever else is allowed', async () => {
+  it('refuses a changed host key even with acceptUnknownHost', async () => {
     const other = path.join(sshd.folder, 'other')
     keygen(other, 'ed25519')
     const file = path.join(sshd.folder, 'changed')
@@ -60,7 +60,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     expect(named.details.reason).toBe('host_key_changed')
   })
 
-  it('opens a key with its passphrase, and says when that is wrong before it connects', async () => {
+  it('decrypts a key with its passphrase, and reports a wrong passphrase before it connects', async () => {
     const file = path.join(sshd.folder, 'locked')
     keygen(file, 'ed25519', 'correct horse')
     appendFileSync(path.join(sshd.folder, 'authorized_keys'), readFileSync(`${file}.pub`))
@@ -104,7 +104,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
   })
 
   describe('without a key in its options', () => {
-    /** What a program prints that has this home, and these variables: the account's own keys are looked for there. */
+    /** The output of a program that runs with this home and these variables. The provider looks for the account's keys there. */
     const listed = async (env: Record<string, string>, more: Partial<SshProviderOptions> = {}) => {
       const { privateKeyPath: _, ...options } = sshd.options(more)
       const module = new URL('../index.ts', import.meta.url).href
@@ -132,14 +132,14 @@ describe.skipIf(!sshdProgram)('connecting', () => {
       return file
     }
 
-    it('shows those of the account, one after the other', async () => {
+    it('offers the account’s keys one after the other', async () => {
       expect(await listed({ HOME: home('one', ['id_rsa', sshd.keyFile]) })).toBe('0')
       const two = home('two', ['id_ed25519', stranger()], ['id_ecdsa', sshd.keyFile])
       expect(await listed({ HOME: two })).toBe('0')
-      expect(await listed({ HOME: home('none') })).toMatch(/^unauthenticated There is no key to show/)
+      expect(await listed({ HOME: home('none') })).toMatch(/^unauthenticated No private key was found/)
     })
 
-    it('shows those of the account when the agent has none, or is not there', async () => {
+    it('offers the account’s keys when the agent has no key or is not running', async () => {
       const HOME = home('three', ['id_ed25519', sshd.keyFile])
       const socket = path.join(sshd.folder, 'empty.sock')
       const agent = spawn('ssh-agent', ['-D', '-a', socket], { stdio: ['ignore', 'pipe', 'ignore'] })
@@ -159,7 +159,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     })
   })
 
-  it('keeps to the first key of a host that nobody has confirmed', async () => {
+  it('pins the first key of an unconfirmed host', async () => {
     await using host = await startSshd()
     const provider = host.provider({ knownHosts: path.join(host.folder, 'none'), acceptUnknownHost: true })
     expect(await provider.list()).toEqual([])
@@ -170,11 +170,11 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     await provider.close()
     const error = await failure(provider.list())
     expect([error.code, error.details.reason]).toEqual(['forbidden', 'host_key_changed'])
-    // Another provider has seen no other key.
+    // The pinned key belongs to one provider object.
     expect(await host.provider({ knownHosts: '/none', acceptUnknownHost: true }).list()).toEqual([])
   })
 
-  it('says that an account was refused', async () => {
+  it('reports a refused account', async () => {
     const file = path.join(sshd.folder, 'stranger')
     keygen(file, 'ed25519')
     const error = await failure(sshd.provider({ privateKeyPath: file }).create())
@@ -185,7 +185,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     expect(await sshd.provider({ privateKeyPath: file }).healthCheck()).toBe(false)
   })
 
-  it('says that a host is down, is no SSH server, or says nothing', async () => {
+  it('reports a host that is down, is not an SSH server, or does not answer', async () => {
     const closed = createServer()
     await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
     const { port } = closed.address() as { port: number }
@@ -208,7 +208,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     expect([silent.code, silent.hint]).toEqual(['unavailable', expect.stringContaining('connectTimeoutMs')])
   })
 
-  it('does not keep a process alive that has nothing else to do', async () => {
+  it('does not keep an idle process alive', async () => {
     const module = new URL('../index.ts', import.meta.url).href
     const code = `const { SshProvider } = await import(${JSON.stringify(module)})
       const provider = new SshProvider(${JSON.stringify(sshd.options())})
@@ -229,7 +229,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     expect([status, printed.trim()]).toEqual([0, 'ran'])
   })
 
-  it('opens more connections when one cannot carry all sessions', async () => {
+  it('opens another connection when the session limit is reached', async () => {
     await using few = await startSshd({ config: ['Subsystem sftp internal-sftp', 'MaxSessions 3'] })
     const sandbox = await few.provider().create()
     const results = await Promise.all(

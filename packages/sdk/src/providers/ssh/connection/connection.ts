@@ -6,12 +6,13 @@ import type { SshSettings } from '../options.ts'
 import type { Ssh2, Ssh2Channel, Ssh2Client, Ssh2Sftp } from '../sdk.ts'
 import { credentialsOf, HostCheck, type PinnedKey } from './credentials.ts'
 
-/** How often a host that is silent is asked in vain whether it is still there. */
+/** How many unanswered pings end the connection. */
 const PINGS = 3
 
 /**
- * One connection to the host. It keeps this process alive only while something is asked of it (`hold`); so an idle provider is no reason for a
- * program not to end. ssh2's own keep-alive is a timer that would be one, so we ask by ourselves, with a request that the host refuses.
+ * One connection to the host. It keeps this process alive only while a request is pending (`hold`), so an idle
+ * provider does not prevent the program from exiting. ssh2's own keep-alive timer would, so we send the pings.
+ * A ping is a request that the host refuses.
  */
 export class SshConnection {
   readonly closed: Promise<unknown>
@@ -40,12 +41,12 @@ export class SshConnection {
       await new Promise<void>((resolve, reject) => {
         client.on('ready', resolve)
         client.on('error', (error) => {
-          // There may be keys left to show; if none is accepted, that is said next.
+          // Other keys may be left to try; if the host accepts none of them, authentication fails.
           if (error.level === 'agent' && authHandler.length > 1) return
           reject(check.refusal ?? connectError(settings, error))
         })
         closed.then((cause) => reject(check.refusal ?? connectError(settings, cause ?? {})))
-        // An address that drops packets never reaches the handshake, which has ssh2's own timeout.
+        // If packets are dropped, the handshake never starts, and ssh2's own timeout does not apply.
         const late = setTimeout(
           () => reject(connectError(settings, { level: 'client-timeout' })),
           connectTimeoutMs,
@@ -87,7 +88,7 @@ export class SshConnection {
     return this.#lost !== undefined
   }
 
-  /** While held, it keeps this process alive. */
+  /** Keeps this process alive until the returned function is called. */
   hold(): () => void {
     this.#holds += 1
     if (this.#holds === 1) this.#socket.ref()
@@ -104,7 +105,7 @@ export class SshConnection {
     return this.#open((done) => this.#client.exec(command, done))
   }
 
-  /** A connection from the host to one of its own ports. */
+  /** Opens a connection from the host to one of its own ports. */
   async forward(port: number): Promise<Duplex> {
     const to = (address: string) =>
       this.#open<Duplex>((done) => this.#client.forwardOut('127.0.0.1', 0, address, port, done))
@@ -134,7 +135,7 @@ export class SshConnection {
   }
 
   async #openSftp(): Promise<Ssh2Sftp> {
-    // Garbage before the first answer closes the channel; ssh2 then never calls back.
+    // Unexpected bytes before the first response close the channel, and ssh2 never calls back.
     const sftp = await Promise.race([
       this.#open<Ssh2Sftp>((done) => this.#client.sftp(done)),
       new Promise<never>((_, reject) => {
@@ -154,8 +155,8 @@ export class SshConnection {
   }
 
   /**
-   * What is asked of a connection that is gone is never answered: then it fails. (Not a race with `closed`: every race would be remembered by
-   * that promise, with all that it holds, for as long as the connection lives.)
+   * Rejects pending requests when the connection is lost. This is not a race with `closed`, because that promise would
+   * retain every race and its values until the connection ends.
    */
   guard<T>(work: Promise<T>): Promise<T> {
     if (this.#lost) {
@@ -180,7 +181,7 @@ export class SshConnection {
         try {
           ask(done)
         } catch (cause) {
-          // ssh2 throws where it is no longer connected.
+          // ssh2 throws when it is not connected.
           reject(connectionLost(this.#settings, cause))
         }
       }),
@@ -199,7 +200,7 @@ export class SshConnection {
       try {
         this.#client.unforwardIn('127.0.0.1', 1, answered)
       } catch {
-        // It has just been closed.
+        // The connection has just been closed.
       }
     }, this.#settings.pingMs)
     timer.unref()
@@ -207,22 +208,21 @@ export class SshConnection {
   }
 }
 
-/** The host will not open another channel on this connection. */
 export class ChannelRefused extends Error {
   constructor(cause: unknown) {
     super('The host refused a channel.', { cause })
   }
 
-  /** Not that it failed: it is not allowed (RFC 4254, 5.1). */
+  /** The host's configuration forbids the channel (RFC 4254, 5.1); it did not fail. */
   get isForbidden(): boolean {
     return (this.cause as { reason?: unknown }).reason === 1
   }
 }
 
 function noSftp(settings: SshSettings, cause?: unknown): SandboxError {
-  return new SandboxError('provider_error', `${nameOf(settings)} gives no working SFTP.`, {
+  return new SandboxError('provider_error', `${nameOf(settings)} has no working SFTP.`, {
     provider: 'ssh',
-    hint: 'Its sshd needs `Subsystem sftp internal-sftp`; or something that the account’s start-up files (.bashrc) print gets in the way: let them be silent where there is no terminal.',
+    hint: 'Set `Subsystem sftp internal-sftp` in its sshd_config. The account’s start-up files (.bashrc) must print nothing when there is no terminal.',
     cause,
   })
 }

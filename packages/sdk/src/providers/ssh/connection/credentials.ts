@@ -17,7 +17,7 @@ import {
   preferredAlgorithms,
 } from './known-hosts.ts'
 
-/** What we show the host, one after the other: the key that was given and then the agent's; or the agent's and then those of the account. */
+/** The credentials to try, in order: the given key and then the agent's; without a given key, the agent's and then the account's. */
 export async function credentialsOf(ssh2: Ssh2, settings: SshSettings): Promise<Ssh2Credential[]> {
   const { username, privateKey, privateKeyPath, passphrase, agent } = settings
   const shown = (key: Buffer): Ssh2Credential => ({
@@ -38,7 +38,7 @@ export async function credentialsOf(ssh2: Ssh2, settings: SshSettings): Promise<
     if (key && !(ssh2.utils.parseKey(key, passphrase) instanceof Error)) keys.push(shown(key))
   }
   if (agents.length + keys.length > 0) return [...agents, ...keys]
-  throw new SandboxError('unauthenticated', 'There is no key to show to the host.', {
+  throw new SandboxError('unauthenticated', 'No private key was found for the host.', {
     provider: 'ssh',
     hint: 'Start an ssh-agent (SSH_AUTH_SOCK), or pass `privateKeyPath`, with `passphrase` if it has one.',
   })
@@ -54,30 +54,28 @@ async function keyFile(file: string): Promise<Buffer> {
   })
 }
 
-/** Said before anything is sent. The parser’s own error is not kept: it may hold part of what it read. */
+/** Checks the key before connecting. Drops the parser's error, because it may contain parts of the key. */
 function checkKey(ssh2: Ssh2, key: Buffer, passphrase: string | undefined, file = '`privateKey`'): void {
   if (!(ssh2.utils.parseKey(key, passphrase) instanceof Error)) return
   const message =
     passphrase === undefined
-      ? `${file} is no private key, or it needs a passphrase.`
-      : `${file} cannot be opened: the passphrase is wrong, or it is no private key.`
+      ? `${file} is not a private key, or it needs a passphrase.`
+      : `${file} cannot be decrypted: the passphrase is wrong, or it is not a private key.`
   throw new SandboxError('unauthenticated', message, {
     provider: 'ssh',
     hint: 'Check `passphrase` and the key.',
   })
 }
 
-/** The key of an unknown host, after it was accepted: it must not change while the provider is in use. */
+/** The accepted key of an unknown host. It must not change while the provider is in use. */
 export interface PinnedKey {
   key?: Buffer
 }
 
-/** Decides whether a host has the expected key. */
 export class HostCheck {
   readonly #settings: SshSettings
   readonly #pinned: PinnedKey
   readonly #lines: readonly KnownHost[]
-  /** Why it was refused. */
   refusal: SandboxError | undefined
 
   static async read(settings: SshSettings, pinned: PinnedKey): Promise<HostCheck> {
@@ -85,7 +83,7 @@ export class HostCheck {
       settings.knownHosts.map((file) =>
         readFile(file, 'utf8').catch((cause) => {
           if (errnoOf(cause) === 'ENOENT') return ''
-          throw new SandboxError('forbidden', `${file} cannot be read, so no host can be recognised.`, {
+          throw new SandboxError('forbidden', `${file} cannot be read, so the host key cannot be verified.`, {
             provider: 'ssh',
             hint: 'Make it readable, or pass `knownHosts` or `hostKey`.',
             cause,
@@ -111,7 +109,7 @@ export class HostCheck {
     const { hostKeys, acceptUnknownHost } = this.#settings
     if (hostKeys.length > 0) {
       if (isNamed(hostKeys, key)) return true
-      this.refusal = this.#refuse('changed', key, 'It shows another key than the one in `hostKey`.')
+      this.refusal = this.#refuse('changed', key, 'It does not match `hostKey`.')
       return false
     }
     const verdict = judge(this.#lines, key)
@@ -119,7 +117,7 @@ export class HostCheck {
     if (verdict === 'unknown' && acceptUnknownHost) {
       this.#pinned.key ??= key
       if (this.#pinned.key.equals(key)) return true
-      this.refusal = this.#refuse('changed', key, 'It showed another one before.')
+      this.refusal = this.#refuse('changed', key, 'It differs from the key accepted before.')
       return false
     }
     this.refusal = this.#refuse(verdict, key)
@@ -132,8 +130,8 @@ export class HostCheck {
     const [message, hint] =
       verdict === 'unknown'
         ? [
-            `The host ${nameOf(this.#settings)} is not known. It shows the key ${shown}.`,
-            `Compare that with what \`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\` prints on the host itself; then \`ssh-keyscan -p ${port} ${host} >> ${knownHosts[0]}\`, or pass hostKey: '${fingerprint(key)}'.`,
+            `The host ${nameOf(this.#settings)} is not in known_hosts. Its key is ${shown}.`,
+            `Compare it with the output of \`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\` on the host. Then run \`ssh-keyscan -p ${port} ${host} >> ${knownHosts[0]}\`, or pass hostKey: '${fingerprint(key)}'.`,
           ]
         : verdict === 'revoked'
           ? [
@@ -141,8 +139,8 @@ export class HostCheck {
               'Another machine may impersonate the host.',
             ]
           : [
-              `REFUSED: THE KEY OF ${nameOf(this.#settings)} HAS CHANGED. It now shows ${shown}.${more && ` ${more}`}`,
-              `Another machine may impersonate the host. If it was reinstalled and its administrator confirms the fingerprint: \`ssh-keygen -R '${port === 22 ? host : `[${host}]:${port}`}'\`, then add the new key.`,
+              `REFUSED: THE KEY OF ${nameOf(this.#settings)} HAS CHANGED. The new key is ${shown}.${more && ` ${more}`}`,
+              `Another machine may impersonate the host. If the host was reinstalled and its administrator confirms the fingerprint, run \`ssh-keygen -R '${port === 22 ? host : `[${host}]:${port}`}'\`, then add the new key.`,
             ]
     return new SandboxError('forbidden', message, {
       provider: 'ssh',

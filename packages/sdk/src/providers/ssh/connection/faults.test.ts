@@ -6,7 +6,7 @@ import type { SshProviderOptions } from '../index.ts'
 import { sshdProgram, startSshd, type TestSshd } from '../test-helper.ts'
 import { FaultWire, type WireFault } from './test-kit.ts'
 
-/** What somebody sees whose network misbehaves: one code, nothing done twice, and the same objects work again. */
+/** Network faults cause one error code, no command runs twice, and the same objects keep working. */
 describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
   let sshd: TestSshd
   let wire: FaultWire
@@ -52,9 +52,9 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
     [corrupt, 'unavailable'],
     [silence, 'unavailable'],
   ]
-  it.each(connecting)('while it connects: %j', async (fault, sees) => {
+  it.each(connecting)('while connecting: %j', async (fault, sees) => {
     const bad = provider({ connectTimeoutMs: 5000 })
-    // In the middle of the key exchange.
+    // Injects the fault during the key exchange.
     wire.rule({ to: 'client', after: 200, fault })
     expect(await outcome(bad.list())).toBe(sees)
     expect(wire.harmed).toBe(true)
@@ -84,21 +84,21 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
       sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' }).then((started) => started.wait()),
     )
     expect([seen, wire.harmed]).toEqual([sees, true])
-    // The same objects work again; asked for again by its id it has run once, whether or not it had arrived.
+    // The same execId returns the first run, whether or not the start request arrived.
     const again = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
     expect((await again.wait()).exitCode).toBe(4)
     expect(await sandbox.files.readFile('runs', 'utf8')).toBe('run\n')
     await sandbox.destroy()
   })
 
-  it.each(inTheMiddle)('when a command is under way: %j to the %s', async (fault, to, sees) => {
+  it.each(inTheMiddle)('while a command runs: %j to the %s', async (fault, to, sees) => {
     const sandbox = await provider().create()
     const script = 'echo run >> runs; while ! test -e go; do sleep 0.05; done; echo done'
     const running = sandbox.runCommand({ cmd: 'sh', args: ['-c', script] })
     const seen = outcome(running)
     await expect.poll(() => sandbox.files.exists('runs')).toBe(true)
     wire.rule({ to, fault })
-    // The next bytes in either direction; whether this one arrives is not what is asked here.
+    // Triggers traffic in both directions; this write may fail.
     const note = sandbox.files.writeFile('go', '').catch((error: SandboxError) => error.code)
     expect(await seen).toBe(sees)
     expect([undefined, 'connection_lost']).toContain(await note)
@@ -119,7 +119,7 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
     await sandbox.destroy()
   })
 
-  it('a host that says nothing more: the connection is lost, and the program ran once', async () => {
+  it('a host that goes silent: the connection is lost, and the program ran once', async () => {
     const sandbox = await provider().create()
     const script = 'echo run >> runs; while ! test -e go; do sleep 0.05; done; exit 4'
     const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'job' })
@@ -127,7 +127,7 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
     await expect.poll(() => sandbox.files.exists('runs')).toBe(true)
     wire.rule({ to: 'client', fault: silence })
     expect(await waiting).toBe('connection_lost')
-    // It goes on, and is found again.
+    // The program continues, and the client finds it again.
     expect((await process.status()).running).toBe(true)
     await sandbox.files.writeFile('go', '')
     expect((await (await sandbox.getProcess('job')).wait()).exitCode).toBe(4)
@@ -135,7 +135,7 @@ describe.skipIf(!sshdProgram)('a host behind a bad network', () => {
     await sandbox.destroy()
   })
 
-  it('an answer that comes all at once, its end with it, is understood', async () => {
+  it('parses a response that arrives in one piece together with its end', async () => {
     const sandbox = await provider().create()
     wire.gatherMs = 300
     expect((await sandbox.info()).status).toBe('running')

@@ -30,7 +30,7 @@ const ask = (text: string, host: string, port: number, key = a.key) =>
   judge(linesFor(parseKnownHosts(text), host, port), key)
 
 describe('known_hosts', () => {
-  it('knows a host by its name, and by its name and port', () => {
+  it('matches a host by name, and by name and port', () => {
     expect(ask(`build.example ${a.line}`, 'build.example', 22)).toBe('known')
     expect(ask(`build.example ${a.line}`, 'BUILD.example', 22)).toBe('known')
     expect(ask(`build.example ${a.line}`, 'build.example', 2222)).toBe('unknown')
@@ -39,13 +39,13 @@ describe('known_hosts', () => {
     expect(ask(`[::1]:2222 ${a.line}`, '::1', 2222)).toBe('known')
   })
 
-  it('refuses another key, also one of another type', () => {
+  it('refuses another key, also of another type', () => {
     expect(ask(`build.example ${b.line}`, 'build.example', 22)).toBe('changed')
     expect(ask(`build.example ${rsa.line}`, 'build.example', 22)).toBe('changed')
     expect(ask(`build.example ${b.line}\nbuild.example ${a.line}`, 'build.example', 22)).toBe('known')
   })
 
-  it('reads what ssh-keygen -H has hashed', () => {
+  it('reads names hashed by ssh-keygen -H', () => {
     const file = path.join(folder, 'hashed')
     writeFileSync(file, `build.example ${a.line}\n[build.example]:2222 ${b.line}\n`)
     execFileSync('ssh-keygen', ['-H', '-f', file], { stdio: 'ignore' })
@@ -66,13 +66,13 @@ describe('known_hosts', () => {
     expect(ask(`a.example ${a.line}`, 'axexample', 22)).toBe('unknown')
   })
 
-  it('refuses a revoked key even if it is known, and passes over comments, authorities and torn lines', () => {
+  it('refuses a revoked key even if it is known, and ignores comments, authorities and incomplete lines', () => {
     const text = `# a comment\n\n@revoked * ${a.line}\nbuild.example ${a.line}\nbuild.example ssh-ed25519\n`
     expect(ask(text, 'build.example', 22)).toBe('revoked')
     expect(ask(`@cert-authority * ${a.line}`, 'build.example', 22)).toBe('unknown')
   })
 
-  it('says fingerprints as ssh-keygen does', () => {
+  it('formats fingerprints like ssh-keygen', () => {
     const printed = execFileSync('ssh-keygen', ['-lf', a.file], { encoding: 'utf8' }).split(' ')[1]
     expect(fingerprint(a.key)).toBe(printed)
     expect([keyType(a.key), keyType(rsa.key), keyType(Buffer.alloc(2))]).toEqual([
@@ -85,7 +85,7 @@ describe('known_hosts', () => {
     expect(isNamed([fingerprint(b.key), 'SHA256:', ''], a.key)).toBe(false)
   })
 
-  it('asks first for keys of the types that are known', () => {
+  it('prefers the key types in known_hosts', () => {
     const lines = linesFor(parseKnownHosts(`h ${rsa.line}`), 'h', 22)
     expect(preferredAlgorithms(lines)?.[0]).toBe('rsa-sha2-512')
     expect(preferredAlgorithms([])).toBeUndefined()
@@ -93,7 +93,7 @@ describe('known_hosts', () => {
 })
 
 describe('options', () => {
-  it('refuses what cannot be meant', () => {
+  it('refuses invalid values', () => {
     const refused = (options: object) =>
       expect(() => settingsOf(options as never)).toThrow(
         expect.objectContaining({ code: 'invalid_argument' }),

@@ -2,8 +2,8 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { HostKeyAlgorithm } from '../sdk.ts'
 
 /**
- * Which key belongs to which host, as OpenSSH's `known_hosts` says it: plain and hashed names, patterns, exceptions with `!`, other ports
- * as `[host]:port`, and `@revoked`. Authorities (`@cert-authority`) are passed over: ssh2 knows no certificates.
+ * Parses OpenSSH's `known_hosts`: plain and hashed names, patterns, exceptions with `!`, ports as `[host]:port`, and
+ * `@revoked`. It ignores `@cert-authority` lines, because ssh2 does not support certificates.
  */
 export interface KnownHost {
   readonly hosts: string
@@ -25,7 +25,6 @@ export function parseKnownHosts(text: string): KnownHost[] {
   })
 }
 
-/** The lines that are about this host. */
 export function linesFor(known: readonly KnownHost[], host: string, port: number): KnownHost[] {
   const name = port === 22 ? host : `[${host}]:${port}`
   return known.filter(({ hosts }) => matchesHost(hosts, name.toLowerCase()))
@@ -36,7 +35,7 @@ export function judge(lines: readonly KnownHost[], key: Buffer): Verdict {
   if (lines.some((line) => line.revoked && line.key === encoded)) return 'revoked'
   const valid = lines.filter(({ revoked }) => !revoked)
   if (valid.some((line) => line.key === encoded)) return 'known'
-  // A host that is known by a key of another type only is not proven by this one either.
+  // A host known only by a key of another type counts as changed.
   return valid.length > 0 ? 'changed' : 'unknown'
 }
 
@@ -59,7 +58,7 @@ export function isNamed(names: readonly string[], key: Buffer): boolean {
   )
 }
 
-/** Asks for the known key types first, so that a host with several keys shows one that can be compared. */
+/** Asks for the known key types first, so that a host with several keys presents a known one. */
 export function preferredAlgorithms(lines: readonly KnownHost[]): HostKeyAlgorithm[] | undefined {
   const types = new Set(lines.filter(({ revoked }) => !revoked).map(({ type }) => type))
   if (types.size === 0) return undefined

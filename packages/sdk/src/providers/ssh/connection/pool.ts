@@ -7,9 +7,9 @@ import { ChannelRefused, SshConnection } from './connection.ts'
 import type { PinnedKey } from './credentials.ts'
 
 /**
- * Connections to one host, as many as are needed: sshd lets a connection carry ten sessions, and every program that is read from is one.
- * The first carries the files too. A connection that is lost is forgotten; the next call makes a new one. Nothing is repeated on it: only
- * opening a channel, before anything was asked, is tried on another.
+ * A pool of connections to one host. sshd limits a connection to ten sessions, and every open output stream is one.
+ * The first connection also carries SFTP. A lost connection leaves the pool, and the next call opens a new one.
+ * Requests are never repeated. Only opening a channel is retried on another connection.
  */
 export class SshPool {
   readonly #settings: SshSettings
@@ -21,7 +21,7 @@ export class SshPool {
     this.#settings = settings
   }
 
-  /** A session for one command. It is given back when its channel closes. */
+  /** Opens a session for one command. The session returns to the pool when its channel closes. */
   async exec(command: string): Promise<Session> {
     const { member, opened } = await this.#session((connection) => connection.exec(command))
     const { connection, holds } = member
@@ -40,7 +40,7 @@ export class SshPool {
     return { channel: opened, idle, lost: () => (connection.lost ? connection.lostError() : undefined) }
   }
 
-  /** Files. The function is called once; the connection keeps the process alive meanwhile. */
+  /** Calls the function once, and keeps the process alive while it runs. */
   async withSftp<T>(work: (sftp: Ssh2Sftp) => Promise<T>): Promise<T> {
     const { connection } = await this.#first()
     const letGo = connection.hold()
@@ -52,7 +52,7 @@ export class SshPool {
     }
   }
 
-  /** To a port on the host. These are no sessions, and are not counted as such. */
+  /** Connects to a port on the host. Forwarded connections do not count as sessions. */
   async forward(port: number): Promise<Duplex> {
     const { connection } = await this.#first()
     const letGo = connection.hold()
@@ -66,11 +66,11 @@ export class SshPool {
     }
   }
 
-  /** Throws when the host does not forward to that port. Does not connect to it, unless the host allows only some ports. */
+  /** Throws when the host does not forward to that port. Connects to it only if the host allows only some ports. */
   async checkForward(port: number): Promise<void> {
     for (const asked of [0, port]) {
       try {
-        // A channel closes only when it has been read to its end.
+        // A channel closes only after it is read to the end.
         return void (await this.forward(asked)).resume().destroy()
       } catch (error) {
         if (!(error instanceof ChannelRefused)) throw error
@@ -80,7 +80,7 @@ export class SshPool {
     }
   }
 
-  /** What is asked for afterwards opens new ones. */
+  /** Later calls open new connections. */
   close(): void {
     void this.#opening?.then(({ connection }) => connection.close()).catch(() => {})
     for (const { connection } of this.#members) connection.close()
@@ -95,9 +95,9 @@ export class SshPool {
       } catch (error) {
         this.#release(member)
         if (!(error instanceof ChannelRefused)) throw error
-        // Another setting of MaxSessions than the usual one: what it carries now is what it can.
+        // The host's MaxSessions is lower than the default: use the current number of sessions as the limit.
         if (member.sessions === 0 || tries > 20)
-          throw new SandboxError('unavailable', `${nameOf(this.#settings)} opens no session.`, {
+          throw new SandboxError('unavailable', `${nameOf(this.#settings)} refuses to open a session.`, {
             provider: 'ssh',
             hint: 'Raise MaxSessions in its sshd_config, and check that the account may run commands.',
             cause: error.cause,
@@ -111,7 +111,7 @@ export class SshPool {
     for (;;) {
       const free = this.#members.find(({ sessions, limit }) => sessions < limit)
       const member = free ?? (await this.#another())
-      // Others may have taken it while we waited.
+      // Another call may have taken the session in the meantime.
       if (member.sessions >= member.limit || member.connection.lost) continue
       member.sessions += 1
       member.holds.push(member.connection.hold())
@@ -128,7 +128,7 @@ export class SshPool {
     return this.#members[0] ?? this.#another()
   }
 
-  /** One at a time: sshd refuses too many that are not yet authenticated. */
+  /** Opens connections one at a time, because sshd limits unauthenticated connections. */
   #another(): Promise<Member> {
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = undefined
@@ -139,7 +139,7 @@ export class SshPool {
   async #connect(): Promise<Member> {
     const ssh2 = await loadSsh2(this.#settings.sdk)
     const connection = await SshConnection.open(ssh2, this.#settings, this.#pinned)
-    // The files' session is one of the first connection's.
+    // SFTP takes one session of the first connection.
     const limit = this.#settings.maxSessions - (this.#members.length === 0 ? 1 : 0)
     const member: Member = { connection, sessions: 0, limit, holds: [] }
     this.#members.push(member)
@@ -153,16 +153,15 @@ export class SshPool {
 function noForwarding(settings: SshSettings, port: number, cause: unknown): SandboxError {
   return new SandboxError('unsupported', `${nameOf(settings)} does not forward to its port ${port}.`, {
     provider: 'ssh',
-    hint: 'Set `AllowTcpForwarding local` in its sshd_config, and let neither PermitOpen nor the key’s options in authorized_keys (`restrict`, `no-port-forwarding`) forbid it.',
+    hint: 'Set `AllowTcpForwarding local` in its sshd_config, and check PermitOpen and the key’s options in authorized_keys (`restrict`, `no-port-forwarding`).',
     cause,
   })
 }
 
 export interface Session {
   readonly channel: Ssh2Channel
-  /** Whether nothing is asked on it for now: then it does not keep this process alive. */
+  /** An idle session does not keep this process alive. */
   idle(value: boolean): void
-  /** Why the connection ended, if it has. */
   lost(): SandboxError | undefined
 }
 

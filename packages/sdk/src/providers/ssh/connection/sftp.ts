@@ -12,7 +12,7 @@ export const openFlags = {
   exclusive: 0x20,
 } as const
 
-/** ssh2's calls as promises, and what is made of several of them. */
+/** ssh2's SFTP calls as promises, and operations that combine them. */
 export function sftpCalls(sftp: Ssh2Sftp) {
   const calls = {
     open: (path: string, flags: number, mode: number) =>
@@ -22,7 +22,7 @@ export function sftpCalls(sftp: Ssh2Sftp) {
       new Promise<Buffer>((resolve, reject) => {
         const buffer = Buffer.allocUnsafe(length)
         sftp.read(handle, buffer, 0, length, position, (error, count) => {
-          // The end of the file is told as an error.
+          // SFTP reports the end of the file as an error.
           if (error && (error as { code?: number }).code !== 1) reject(error)
           else resolve(buffer.subarray(0, error ? 0 : count))
         })
@@ -46,9 +46,9 @@ export function sftpCalls(sftp: Ssh2Sftp) {
     symlink: (target: string, path: string) => asked<void>((done) => sftp.symlink(target, path, done)),
     readlink: (path: string) => asked<string>((done) => sftp.readlink(path, done)),
     realpath: (path: string) => asked<string>((done) => sftp.realpath(path, done)),
-    /** As rename(2) does it: what is there is replaced. */
+    /** Replaces an existing file, like rename(2). */
     replace: (from: string, to: string) => asked<void>((done) => sftp.ext_openssh_rename(from, to, done)),
-    /** SFTP has no word for it: there it is a “failure”. */
+    /** SFTP has no code for a full disk and reports a generic failure. */
     async isFull(path: string): Promise<boolean> {
       const disk = await asked<SftpDisk>((done) => sftp.ext_openssh_statvfs(path, done)).catch(
         () => undefined,
@@ -56,7 +56,7 @@ export function sftpCalls(sftp: Ssh2Sftp) {
       if (!disk) return false
       return disk.f_bavail * disk.f_frsize < 64 * 1024 || (disk.f_files > 0 && disk.f_favail === 0)
     },
-    /** With its parents; those that are there stay as they are. */
+    /** Creates the folder and its parents. Existing folders do not change. */
     async makeFolders(folder: string): Promise<void> {
       if (await calls.stat(folder).then(isFolder, () => false)) return
       const parent = folder.slice(0, folder.lastIndexOf('/'))

@@ -1,31 +1,31 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
-/** What becomes of bytes on their way. */
+/** A fault that the wire applies to passing bytes. */
 export type WireFault =
-  /** They come later, and together with what came after them. */
+  /** Delays the bytes, and delivers them together with later ones. */
   | { readonly kind: 'delay'; readonly ms: number }
-  /** They come, and the connection ends. */
+  /** Delivers the bytes, then closes the connection. */
   | { readonly kind: 'cut' }
-  /** They come twice. */
+  /** Delivers the bytes twice. */
   | { readonly kind: 'duplicate' }
-  /** One of them is another. */
+  /** Changes one byte. */
   | { readonly kind: 'corrupt' }
-  /** Neither they nor anything after them comes, in both directions; the connection stays. */
+  /** Drops these and all later bytes in both directions, and keeps the connection open. */
   | { readonly kind: 'silence' }
 
 export interface WireRule {
   readonly to: 'host' | 'client'
-  /** How many bytes of a connection pass unharmed, from now on. Default 0. */
+  /** How many bytes pass before the fault. Default 0. */
   readonly after?: number
   readonly fault: WireFault
 }
 
-/** A wire between a client and a host: passes on what comes, except what the rule says, once. */
+/** A proxy between a client and a host that applies the fault of one rule once. */
 export class FaultWire implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #rule: { left: number; rule: WireRule } | undefined
-  /** What the host says is kept until it has said nothing for so long, and comes in one piece. */
+  /** Buffers the host's bytes until it has sent nothing for this long, then delivers them in one piece. */
   gatherMs = 0
 
   private constructor(server: Server) {
@@ -46,12 +46,12 @@ export class FaultWire implements AsyncDisposable {
     return (this.#server.address() as { port: number }).port
   }
 
-  /** From now on, for the next bytes that it is about. */
+  /** Applies to the next matching bytes. */
   rule(rule: WireRule): void {
     this.#rule = { left: rule.after ?? 0, rule }
   }
 
-  /** Whether what the rule says has happened. */
+  /** Whether the fault has been applied. */
   get harmed(): boolean {
     return this.#rule === undefined
   }

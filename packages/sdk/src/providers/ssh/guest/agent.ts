@@ -11,23 +11,22 @@ import type { Ssh2Channel } from '../sdk.ts'
 import { agentName, agentScript } from './script.ts'
 
 export interface AgentFacts {
-  /** Where everything is kept, as the host's own true path. */
+  /** The real path on the host where everything is stored. */
   readonly root: string
   readonly machine: string
 }
 
 export interface AgentCall {
-  /** Lines of input, of any bytes. */
+  /** Lines of input. They may contain any bytes. */
   readonly input?: ReadonlyArray<string | Uint8Array>
   readonly signal?: AbortSignal | undefined
   readonly sandboxId?: string
-  /** Named in an error. */
+  /** The subject of error messages. */
   readonly what?: string
-  /** An answer may be that long. Default 64 MiB. */
+  /** The longest response. Default 64 MiB. */
   readonly maxBytes?: number
 }
 
-/** Calls of the script on the host (`agent/`). */
 export class Agent {
   readonly #pool: SshPool
   readonly #settings: SshSettings
@@ -42,14 +41,13 @@ export class Agent {
     return (await this.#prepare()).facts
   }
 
-  /** Its whole answer. Cancelling does not take back what the host has begun. */
+  /** Returns the whole response. Cancelling does not undo work that the host has begun. */
   async call(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<string> {
     throwIfAborted(call.signal)
     const { script } = await this.#prepare()
     return this.#ask(script, verb, args, call)
   }
 
-  /** Its answer as it comes. */
   async open(verb: string, args: ReadonlyArray<string | number>, call: AgentCall = {}): Promise<AgentStream> {
     throwIfAborted(call.signal)
     const { script } = await this.#prepare()
@@ -86,7 +84,7 @@ export class Agent {
   ): Promise<AgentStream> {
     for (const word of args)
       if (!/^[A-Za-z0-9_.:-]+$/.test(String(word)))
-        throw new SandboxError('internal', `The word ${JSON.stringify(word)} cannot be given to a host.`)
+        throw new SandboxError('internal', `The argument ${JSON.stringify(word)} cannot be sent to the host.`)
     const nonce = randomBytes(16).toString('hex')
     const command = `exec /bin/sh ${quoteArg(script)} ${[nonce, verb, ...args].join(' ')}`
     const session = await this.#pool.exec(command)
@@ -95,7 +93,7 @@ export class Agent {
     return stream
   }
 
-  /** Once for this object: the script is put in its place, and says hello. */
+  /** Installs the script and greets it, once for each object. */
   #prepare(): Promise<{ facts: AgentFacts; script: string }> {
     this.#ready ??= this.#install().catch((error) => {
       this.#ready = undefined
@@ -135,14 +133,14 @@ export class Agent {
         hint: `Install ${machine} there, or put it in the PATH that sshd gives to the account’s commands.`,
       })
     if (system !== 'Linux')
-      throw new SandboxError('unsupported', `${host} is no Linux host.`, {
+      throw new SandboxError('unsupported', `${host} is not a Linux host.`, {
         provider: 'ssh',
         hint: 'Choose a Linux host.',
       })
     return { facts: { root: Buffer.from(root, 'base64').toString('utf8'), machine }, script }
   }
 
-  /** SFTP's own words are few; what they mean here is said in ours. */
+  /** Translates SFTP's generic errors. */
   async #notWritten(sftp: SftpCalls, draft: string, home: string, error: unknown): Promise<unknown> {
     const status = statusOf(error)
     if (status === undefined) return error
@@ -152,15 +150,15 @@ export class Agent {
     if (full) return diskFull(`Setting up ${nameOf(this.#settings)}`, error)
     return new SandboxError(
       status === sftpStatus.permissionDenied ? 'permission_denied' : 'provider_error',
-      `The folder ${root} cannot be made on ${nameOf(this.#settings)}.`,
+      `The folder ${root} cannot be created on ${nameOf(this.#settings)}.`,
       { provider: 'ssh', hint: 'Set `root` to a folder that the account may write to.', cause: error },
     )
   }
 }
 
-/** One answer: lines, and bytes between them. What comes before the nonce is the login shell's, not ours. */
+/** One response: lines, and bytes between them. Skips the login shell's output before the nonce. */
 export class AgentStream {
-  /** Whether nothing is asked on it for now: then it does not keep this process alive. */
+  /** An idle stream does not keep this process alive. */
   readonly idle: Session['idle']
   readonly #channel: Ssh2Channel
   readonly #lost: () => SandboxError | undefined
@@ -186,7 +184,7 @@ export class AgentStream {
       this.#stderr = (this.#stderr + data.toString('latin1')).slice(-2000)
     })
     this.#closed = new Promise((resolve) => {
-      // Not at 'exit': of an answer that came all at once that was told before anybody could listen.
+      // Not 'exit': for a response that arrives in one piece, it is emitted before a listener exists.
       channel.once('close', (status?: number | null) => {
         if (typeof status === 'number') this.#status = status
         for (const closed of this.#writing) closed()
@@ -196,7 +194,7 @@ export class AgentStream {
     this.#chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   }
 
-  /** A line, or undefined at the end of the answer. */
+  /** The next line, or undefined at the end of the response. */
   async line(): Promise<string | undefined> {
     await this.#begin()
     return (await this.#line(64 * 1024))?.toString('utf8')
@@ -215,13 +213,13 @@ export class AgentStream {
     return this.#take(this.#buffer.length)
   }
 
-  /** Whatever comes next, or undefined at the end of the answer. */
+  /** The next bytes, or undefined at the end of the response. */
   async chunk(): Promise<Buffer | undefined> {
     if (this.#buffer.length === 0 && !(await this.#more())) return undefined
     return this.#take(this.#buffer.length)
   }
 
-  /** Resolves when what was written has been taken on its way, which waits while the other side is full. */
+  /** Resolves when the data is sent. It waits while the host's window is full. */
   write(data: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       const closed = () => reject(this.#lost() ?? agentError(81, {}))
@@ -239,7 +237,7 @@ export class AgentStream {
     this.#channel.end()
   }
 
-  /** Nothing more of the answer is wanted. A channel closes only when it has been read to its end. */
+  /** Discards the rest of the response. A channel closes only after it is read to the end. */
   discard(): Promise<void> {
     this.#discarding ??= (async () => {
       while (await this.#more()) this.#buffer = Buffer.alloc(0)
@@ -248,13 +246,12 @@ export class AgentStream {
     return this.#discarding
   }
 
-  /** After the answer: throws what went wrong. */
+  /** Throws the response's error, if it has one. */
   async finish(): Promise<void> {
     await this.discard()
     if (this.#status !== 0) throw await this.problem()
   }
 
-  /** Why there is no more of it. */
   async problem(): Promise<SandboxError> {
     await this.discard()
     if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })
@@ -266,12 +263,12 @@ export class AgentStream {
     })
   }
 
-  /** Undefined while it is not known: it was cut off, or is not over. */
+  /** Undefined until the response has ended, and when it was cut off. */
   get status(): number | undefined {
     return this.#status
   }
 
-  /** What is still on its way is thrown away; only then is the channel closed, and its place on the connection free. */
+  /** Discards the remaining bytes. Only then does the channel close and release its session. */
   close(): void {
     this.#channel.close()
     void this.discard()
@@ -301,7 +298,7 @@ export class AgentStream {
   }
 
   async #more(): Promise<boolean> {
-    // Cut off in the middle is an end like any other; its reason is asked for afterwards.
+    // Treat a lost connection as the end; `problem` reports the reason.
     const next = await this.#chunks.next().catch(() => ({ done: true, value: undefined }))
     if (next.done || !next.value) return false
     this.#buffer = this.#buffer.length === 0 ? next.value : Buffer.concat([this.#buffer, next.value])

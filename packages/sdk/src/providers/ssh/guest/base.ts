@@ -1,23 +1,23 @@
 import { identities, locks } from '../../../shared/guest/processes.ts'
 
 /**
- * The agent's first part: records, locks, and who belongs to what.
+ * The agent's first part: records, locks, and process ownership.
  *
- * The agent is a POSIX shell script that is copied to the host once and called for everything that SFTP cannot do. It needs `sh`,
- * `setsid`, `mkfifo`, `awk`, `dd`, `grep`, `base64`, and a `/proc`: what any Linux has. Nothing of it is a daemon: what outlives a call
- * is one supervisor for each program, and the clock of a sandbox with a lifetime.
+ * The agent is a POSIX shell script that is copied to the host once. It does everything that SFTP cannot do. It needs `sh`,
+ * `setsid`, `mkfifo`, `awk`, `dd`, `grep`, `base64` and `/proc`, which every Linux has. The agent is not a daemon. Only
+ * the supervisor of each program and the clock of a sandbox with a lifetime outlive a call.
  *
  *     ROOT/bin/agent-HASH.sh, runner-HASH
  *     ROOT/names/HASH                    the id of the sandbox with that name
- *     ROOT/sandboxes/ID/record           what it was made with: base64 of JSON, for the client alone
+ *     ROOT/sandboxes/ID/record           the create options: base64 of JSON, read only by the client
  *     ROOT/sandboxes/ID/state            status incarnation expiresAt lifetimeMs boot; changed under `lock`
- *     ROOT/sandboxes/ID/live-INC         is there while that incarnation runs: one look says whether a handle may act
+ *     ROOT/sandboxes/ID/live-INC         exists while that incarnation runs, so one check validates a handle
  *     ROOT/sandboxes/ID/work             the working directory
  *     ROOT/sandboxes/ID/run              programs and shells of this incarnation
  *
- * Called as `sh agent.sh NONCE VERB ARGS…`: arguments are plain words, everything else comes as lines of base64 on stdin, so no login
- * shell can misread it. The answer begins after a line with the nonce: whatever start-up files print is before it. `@{` stands for the
- * shell’s `${`, which a template would take for its own.
+ * Called as `sh agent.sh NONCE VERB ARGS…`. Arguments are plain words. All other data is sent as lines of base64 on
+ * stdin, so that no login shell can misread it. The response begins after a line with the nonce, because start-up files
+ * may print text before it. `@{` stands for the shell’s `${`, which a template literal would interpolate.
  */
 export const base = String.raw`
 ROOT=$(cd "$(dirname "$0")/.." && pwd -P) || exit 70
@@ -44,7 +44,7 @@ boot_id() { read -r boot </proc/sys/kernel/random/boot_id; echo "$boot"; }
 ${identities}
 ${locks}
 
-# A sandbox: its folder, and its state as it is now.
+# Sets the folder of a sandbox, and its current state.
 at() {
   ID=$1
   SB=$ROOT/sandboxes/$1
@@ -61,7 +61,7 @@ load() {
   done
   die 71
 }
-# Where there is no room for another file, over the one that is there: a sandbox must be able to stop.
+# On a full disk, overwrites the existing file: stop must always work.
 save() {
   line="$STATUS $INC $EXPIRES $LIFE $BOOT"
   echo "$line" 2>/dev/null >"$SB/state.$$" && mv "$SB/state.$$" "$SB/state" && return
@@ -69,7 +69,7 @@ save() {
   printf '%-120s\n' "$line" 1<>"$SB/state"
 }
 
-# One that is over, or that a restart of the host has ended, is stopped by whoever looks first.
+# The first caller to notice stops a sandbox that has expired, or that a restart of the host has ended.
 look() {
   load
   over=
@@ -83,7 +83,7 @@ look() {
   esac
   [ -z "$over" ] || { finish "$INC"; load; }
 }
-# May a handle that knows this incarnation act?
+# Checks that a handle of this incarnation may act.
 may() {
   [ -e "$SB/live-$1" ] && return 0
   look
@@ -92,7 +92,7 @@ may() {
   die 73
 }
 
-# Everything with a mark in its environment. What a mark says ends with a slash, so that no id is the beginning of another.
+# Lists processes with a mark in their environment. A mark ends with a slash, so that no id is a prefix of another.
 carriers() {
   if [ -e "$ROOT/grep-sees" ]; then
     grep -lF -- "$1" /proc/[0-9]*/environ 2>/dev/null
@@ -105,9 +105,9 @@ marked() {
     [ "$pid" = $$ ] || echo "$pid"
   done
 }
-# BusyBox’s grep sees nothing beyond the first NUL.
+# BusyBox’s grep stops at the first NUL.
 has_mark() { { tr '\0' '\n' <"$2" | grep -qF -- "$1"; } 2>/dev/null; }
-# The sessions of programs. Each has the number of its first process, which nobody else gets while anything of the session is left.
+# The sessions of programs. A session id is not reused while a process of the session exists.
 sessions() { # folders of programs
   for folder; do
     pid= since=
@@ -118,8 +118,8 @@ sessions() { # folders of programs
   done
   echo
 }
-# Who belongs to programs, in one look at all processes: who is of their sessions, who carries their mark, and whoever those have started.
-# A program may well have another environment than it was given (env -i), or have written its title over it.
+# The processes of programs: members of their sessions, carriers of their mark, and the descendants of both.
+# A program may change its environment (env -i) or overwrite it with its title.
 family() { # mark, folders of programs
   mark=$1
   shift
@@ -147,8 +147,8 @@ signal() { # signal, then as family
   shift
   for pid in $(family "$@"); do kill -s "$name" "$pid" 2>/dev/null; done
 }
-# Until two rounds have found nothing: one in the middle of an exec has no environment. Held first and ended when the next look finds the same ones, so
-# that nobody starts another while we look; one who does so all the time is ended all the same.
+# Repeats until two rounds find nothing, because a process in the middle of an exec has no environment. Stops the processes
+# first, so that they cannot fork, and kills them when two rounds find the same ones. Every fifth round kills regardless.
 extinguish() { # as family
   quiet=0 round=0 still=
   while [ $quiet -lt 2 ] && [ $round -lt 200 ]; do
@@ -167,7 +167,7 @@ extinguish() { # as family
 halt() {
   quench
   extinguish "SANDKASTEN_PROCESS=$ID/" "$RUN"/p-* "$RUN"/s-*
-  # The supervisors note how their programs ended, and whoever reads is told.
+  # Supervisors record how their programs ended, and readers get the exit event.
   waited=0
   while [ $waited -lt 50 ] && [ -n "$(marked "SANDKASTEN_SUPERVISOR=$ID/")" ]; do sleep 0.02; waited=$((waited + 1)); done
   waited=0
@@ -178,7 +178,7 @@ halt() {
     is_there "$pid" "$since" && kill "$pid" 2>/dev/null
   done
   extinguish "SANDKASTEN_SANDBOX=$ID/"
-  # One that was only being started when we looked first.
+  # Kills a runner that was still starting during the first call.
   quench
 }
 finish() {
@@ -201,8 +201,8 @@ enliven() { # RUNNER
   : >"$SB/live-$INC"
   [ "$EXPIRES" = - ] || detach expire "$ID" "$INC"
 }
-# A copy of the agent that has left this session. Twice setsid: the first makes the second a leader, which therefore forks. Not with an
-# ampersand: a shell makes whatever it puts in the background deaf to SIGINT.
+# Starts a copy of the agent outside this session. The second setsid forks because the first made it a leader.
+# An ampersand would not do: a shell ignores SIGINT in background processes.
 detach() {
   SANDKASTEN_UMASK="@{SANDKASTEN_UMASK:-$MASK}" SANDKASTEN_SANDBOX="$ID/" setsid setsid sh "$ME" - "$@" </dev/null >/dev/null 2>&1
 }

@@ -2,16 +2,16 @@ import { invalid } from '../../../core/validate.ts'
 import { quoteArg, quoteArgs } from '../../../shared/quote.ts'
 
 /**
- * The shell scripts that become programs: they read no option, so nothing of them is seen in a list of processes, and remove themselves
- * before anything else is started. Each says on the fifo `ready` whether it got as far as the program.
+ * Shell scripts that become programs. They take no arguments, so a process list shows nothing of them, and they remove
+ * themselves first. Each reports on the fifo `ready` whether the program could start.
  */
 export interface Launch {
   /** An absolute path. */
   readonly cwd: string
-  /** The only place below which `cwd` may be. */
+  /** `cwd` must be below this folder. */
   readonly workdir: string
   readonly env: Readonly<Record<string, string>>
-  /** `sandbox/incarnation/id/`: whatever the program starts carries it. */
+  /** `sandbox/incarnation/id/`. Descendants of the program inherit it. */
   readonly mark: string
 }
 
@@ -19,7 +19,7 @@ export function programScript(launch: Launch, cmd: string, args: readonly string
   return `rm -f ./spec\n${head(launch)}\n${lookUp(cmd)}\n${begin}\nexec ${quoteArgs([runnable(cmd), ...args])}\n`
 }
 
-/** script(1) makes the terminal and relays it; its size is set before the program starts. `exec` leaves nothing between them. */
+/** script(1) makes the terminal and relays it. The size is set before the program starts. `exec` leaves no shell between them. */
 export function terminalScript(
   launch: Launch,
   options: { cols: number; rows: number; cmd?: string; args: readonly string[] },
@@ -40,13 +40,13 @@ export function terminalScript(
   ].join('\n')
 }
 
-/** Kept while the shell is open: it is started again, in its last folder, when it has ended. */
+/** Kept while the shell is open. If bash ends, this script restarts it in its last folder. */
 export function shellScript(launch: Launch): string {
   const last = `__w=$(cat cwd; printf x); __w=\${__w%?x}`
   return `${last}\n${head(launch, '"$__w"')}\n${lookUp('bash')}\n${begin}\nunset __w\nexec bash --noprofile --norc -s\n`
 }
 
-/** The name of an environment variable that a shell can set. */
+/** Throws if a shell cannot set a variable with this name. */
 export function checkVariables(env: Readonly<Record<string, string>>): void {
   for (const name of Object.keys(env))
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
@@ -91,7 +91,7 @@ function runnable(cmd: string): string {
   return cmd.startsWith('-') && cmd.includes('/') ? `./${cmd}` : cmd
 }
 
-/** Its number, with its start time: numbers are used again. */
+/** The process id with its start time, because ids are reused. */
 const begin = `read -r __l <"/proc/$$/stat"; set -- \${__l##*) }; shift 19
 echo "$$ $1" >"$__d/pid"
 echo "ok $$" 1<>"$__d/ready"

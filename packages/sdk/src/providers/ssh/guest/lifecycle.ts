@@ -1,4 +1,4 @@
-/** The agent's last part: sandboxes come, go and are found; and the word that chooses what is done. */
+/** The agent's last part: the lifecycle of sandboxes, and the dispatch of verbs. */
 export const lifecycle = String.raw`
 verb_hello() {
   mkdir -p "$ROOT/names" "$ROOT/sandboxes" || die 70
@@ -29,7 +29,7 @@ verb_create() { # ID INC LIFETIME NAMEHASH READY RUNNER; record
   enliven "$6"
   say "$(worked_by)"
 }
-# A name is a file with an id in it; a link appears whole or not at all. One of a sandbox that is gone is taken over.
+# A name is a file that contains an id. A hard link makes it atomic. A name of a removed sandbox is taken over.
 claim() {
   echo "$2" >"$ROOT/names/.$2"
   for try in 1 2 3 4 5; do
@@ -108,13 +108,13 @@ verb_extend() { # ID INC MS
   fi
   unlock "$SB/lock"
 }
-# The clock of a sandbox: it looks again when the end may have been put off.
+# The clock of a sandbox. It checks again, because the lifetime may have been extended.
 verb_expire() { # ID INC
   at "$1"
   while load && [ "$INC" = "$2" ] && [ "$STATUS" != stopped ]; do
     left=$((EXPIRES - $(now_ms)))
     if [ $left -le 0 ]; then
-      # As somebody who does not carry the mark: or it would find itself and those whom it starts for looking.
+      # Without the mark: otherwise it would find itself and its own children.
       [ "$STATUS" = creating ] || { unset SANDKASTEN_SANDBOX; exec sh "$ME" - over "$ID" "$INC"; }
       left=1000
     fi
@@ -136,9 +136,9 @@ verb_destroy() { # ID
   [ "$owner" != "$ID" ] || rm -f "$ROOT/names/$hash"
   remove "$gone" || die 77
 }
-# Who makes or removes a sandbox, as part of a name.
+# The process that creates or removes a sandbox, as part of a folder name.
 by_us() { stat_of $$ && echo "$$-$started"; }
-# What creates and destroys that were cut off have left.
+# Removes the leftovers of interrupted creates and destroys.
 sweep() {
   for left in "$ROOT"/sandboxes/.gone-* "$ROOT"/sandboxes/.new-*; do
     [ -d "$left" ] || continue

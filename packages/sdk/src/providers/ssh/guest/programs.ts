@@ -5,10 +5,11 @@
  *         ├── pump: fifo o ──► o.0 o.1 …      segments, so that the oldest can be dropped
  *         ├── pump: fifo e ──► e.0 …
  *         └── clock, if there is a timeout
- *     index: one line for each piece, appended by both pumps: its line number is the event's number
+ *     index: one line for each chunk, appended by both pumps; the line number is the event number
  *
- * A reader follows `index` and notes how far it is in `r/PID`. A pump waits for readers that are behind; with nobody reading it drops
- * the oldest segments; one that has no room left on the disk reads on and throws away, and the index says so. A program's end is its own, not that of its pipes: what it wrote is in the segments when a pump's `dd` sleeps, waiting for more.
+ * A reader follows `index` and records its position in `r/PID`. A pump waits for slow readers. Without readers it drops
+ * the oldest segments. On a full disk it discards further output and records that in the index. A program has ended when
+ * its process has, even if its pipes are still open. Its output is complete when a pump's `dd` sleeps, waiting for more.
  */
 export const programs = `
 piece_of() { # capacity
@@ -28,7 +29,7 @@ pump() { # stream capacity
     size=$(wc -c <"$1.$seg")
     n=$((size - off))
     [ $n -le 0 ] || echo "$1 $seg $n" 2>/dev/null >>index || full=1
-    # No room: the program must not wait for it.
+    # The disk is full: discard output, so that the program does not block.
     [ -z "$full" ] || { true >lost; dd bs=65536 <&4 >/dev/null 2>&1; break; }
     [ $n -gt 0 ] || break
     off=$size total=$((total + n))
@@ -45,7 +46,7 @@ pump() { # stream capacity
   done
   true >"$1.eof"
 }
-# Waits while a reader is more than half the capacity behind. Who has only just started a program is given time to begin to read.
+# Waits while a reader is more than half the capacity behind. A new program's first reader gets time to connect.
 held() {
   patience=250
   while :; do
@@ -55,7 +56,7 @@ held() {
       out= err= since=
       some=1 graced=1
       if ! read -r out err since 2>/dev/null <"$reader"; then
-        # It is writing this very moment, or was ended while it did.
+        # The reader is writing the file right now, or was killed while writing it.
         kill -0 "@{reader##*/}" 2>/dev/null && out=0 err=0 || { rm -f "$reader"; continue; }
       elif ! is_there "@{reader##*/}" "$since"; then
         rm -f "$reader"
@@ -71,7 +72,7 @@ held() {
     sleep 0.02
   done
 }
-# Until all that was written before is noted: the pump is at the end, or waits for more, or has read more since than a pipe holds.
+# Waits until all output so far is in the index: the pump is at the end, sleeps, or has read more than a pipe holds.
 settle() { # pump stream
   rounds=0 before=$(bytes_of "$2")
   while [ ! -e "$2.eof" ] && kill -0 "$1" 2>/dev/null; do
@@ -89,7 +90,7 @@ settle() { # pump stream
 }
 bytes_of() { awk -v s="$1" '$1 == s { t += $3 } END { print t + 0 }' index; }
 
-# Runs a line with awk's or the shell's eyes: CODE, and SIGNAL where there was one.
+# Runs a line, and sets CODE, and SIGNAL if a signal ended it.
 run_line() {
   SIGNAL=-
   if [ -e "$ROOT/awk-tells" ]; then
@@ -123,7 +124,7 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
     mkfifo i
     exec 3<>i 9>i 3<&-
     in=i
-    # Holds the writing end until somebody says that it is the end.
+    # Holds the writing end open until end-of-file is requested.
     sleep 2147483647 >&9 4<&- 5>&- 6<&- 7>&- &
     identity $! >holder
     exec 9>&-
@@ -157,13 +158,13 @@ verb_supervise() { # ID INC PROC CAP TIMEOUT STDIN
   timed=0
   [ ! -e timedout ] || timed=1
   note_end "$CODE $SIGNAL $timed $took"
-  # One that never got as far as to say that it runs.
+  # The program ended before it reported that it runs.
   [ -e pid ] || echo "fail 70" 1<>ready
   [ -e o.eof ] || cat <&6 >/dev/null 2>&1 &
   exec 6<&-
   [ -e e.eof ] || cat <&4 >/dev/null 2>&1 &
 }
-# Where output was lost, an event that says so comes before. There must be room for it on a full disk too: it was put by.
+# If output was lost, an event before the exit says so. Its space was reserved, so it also fits on a full disk.
 note_end() {
   echo "$1" 1<>exit.new && mv exit.new exit
   last="x $1"
@@ -176,7 +177,7 @@ note_end() {
   rm -f reserve
 }
 let_go() { read -r pid since 2>/dev/null <"$1/holder" && is_there "$pid" "$since" && kill "$pid" 2>/dev/null; }
-# The folder of a program, with what its end will need.
+# Creates the folder of a program, and reserves space for its exit record.
 prepare() {
   mkdir "$P/r" "$P/w" && true >"$P/index" && printf '%512s' '' 2>/dev/null >"$P/exit.new" && printf '%512s' '' 2>/dev/null >"$P/reserve"
 }
@@ -215,10 +216,10 @@ verb_follow() { # ID INC PROC AFTER
   say found
   follow "$4"
 }
-# Events after a number, until the exit. Ends when our own input does: nobody is there any more.
+# Sends events after a number, until the exit. Ends when our own input ends, because the client is gone then.
 follow() {
   cd "$P" || die 79
-  # Who has seen the exit has seen everything.
+  # A reader that has seen the exit has seen everything.
   case $(awk -v n="$1" '{ last = $1 } END { if (NR <= n) print last }' index) in x) return ;; esac
   stat_of $$
   since=$started
@@ -260,13 +261,13 @@ follow() {
         break
         ;;
     esac
-    # Over the last one: that needs no room, and nobody sees half of it.
+    # Overwrites the last position: this needs no disk space, and readers see no partial line.
     echo "$out $err $since" 1<>"r/$$"
   done
   rm -f "r/$$"
   kill $tail $watcher 2>/dev/null
 }
-# In the segment in which the events before ended, what has been read is passed over.
+# Skips the bytes of earlier events in their segment.
 skip() { [ "$2" -ne "$3" ] || [ "$4" -eq 0 ] || dd bs="$4" skip=1 count=0 <&$1 2>/dev/null; }
 lost() {
   least_of o; o=$least
@@ -323,7 +324,7 @@ verb_eof() {
   let_go "$P"
   return 0
 }
-# The terminal that script(1) made: the one that its child, once it is the program itself, has as its input.
+# The terminal of script(1) is the stdin of its child, once the child has become the program.
 verb_resize() { # ID INC PROC COLS ROWS
   process "$1" "$2" "$3"
   read -r top _ <"$P/pid"

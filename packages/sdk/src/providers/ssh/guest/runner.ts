@@ -1,7 +1,8 @@
 /**
- * The agent's part for our runner, where the client has brought it (`bin/runner-HASH`): it starts and ends with an incarnation, and all programs
- * and shells of that are its. `run/runner` says which process it is and which binary; it is noted only when the runner answers, so one that
- * does not start leaves everything to the rest of this script. Sandboxes, their names, locks and clocks stay with the agent.
+ * The agent's part for our runner, if the client has uploaded it (`bin/runner-HASH`). The runner starts and ends with an
+ * incarnation, and supervises all its programs and shells. `run/runner` holds its process and its binary, and is written
+ * only when the runner responds. If it does not start, the script supervises programs. The agent keeps sandboxes, names,
+ * locks and clocks.
  */
 export const runner = `
 runner_of() { rpid= rsince= rhash=; read -r rpid rsince rhash 2>/dev/null <"$RUN/$1"; }
@@ -10,7 +11,7 @@ runner_lives() { runner_of runner && is_there "$rpid" "$rsince"; }
 
 kindle() { # HASH, or - for none
   [ "$1" != - ] && [ -e "$ROOT/bin/runner-$1" ] || return 0
-  # Without room for a note there is none to wait for.
+  # On a full disk the runner cannot record that it runs, so do not start it.
   echo - 2>/dev/null >"$RUN/runner.part" || return 0
   detach serve "$ID" "$1"
   waited=0
@@ -19,7 +20,7 @@ kindle() { # HASH, or - for none
     if [ $waited -gt 500 ] || { runner_of runner.new && ! is_there "$rpid" "$rsince"; }; then break; fi
     sleep 0.02
   done
-  # Where /proc hides it from its own account it could not be told apart later.
+  # If /proc hides the process from its own account, the agent could not identify it later.
   if runner_of runner.new && [ -S "$RUN/socket" ] && is_there "$rpid" "$rsince"; then mv "$RUN/runner.new" "$RUN/runner"
   else
     [ -z "$rpid" ] || kill -s KILL "$rpid" 2>/dev/null
@@ -32,10 +33,10 @@ verb_serve() { # ID HASH
   echo "$(identity $$) $2" >runner.part && mv runner.part runner.new || exit
   mask=$SANDKASTEN_UMASK
   unset SANDKASTEN_UMASK SSH_CLIENT SSH_CONNECTION SSH_TTY CDPATH OLDPWD
-  # By a short name: the path of a socket may have 107 bytes.
+  # Uses a short relative name, because a socket path has at most 107 bytes.
   exec "$ROOT/bin/runner-$2" serve --socket socket --umask "$mask"
 }
-# Told once it asks its programs to end, told again it does not ask. Whatever it may leave has the sandbox’s mark.
+# The first signal asks programs to end, the second kills them. The sandbox’s mark finds remaining processes.
 quench() {
   for note in runner runner.new; do
     runner_of $note || continue
@@ -48,7 +49,7 @@ quench() {
     ! is_there "$rpid" "$rsince" || kill -s KILL "$rpid" 2>/dev/null
   done
 }
-# One whose runner was ended by somebody else is over: nobody knows its programs any more.
+# A sandbox whose runner was killed has stopped: its programs have no supervisor.
 bereft() {
   has_runner && ! runner_lives || return 1
   : >"$SB/crashed"

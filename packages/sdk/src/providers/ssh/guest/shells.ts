@@ -3,12 +3,12 @@ import { families } from '../../../shared/guest/processes.ts'
 /**
  * The agent's third part: shells that keep their state.
  *
- *     keeper ── bash ◄── fifo `in`: lines that run one command's script and say that it is over
- *     supervisor of a command: gives the lines, pumps its output, waits on the command's fifo `st`
+ *     keeper ── bash ◄── fifo `in`: lines that run the script of one command and report its end
+ *     supervisor of a command: writes the lines, pumps the output, waits on the command's fifo `st`
  *
- * A command is a program to whoever reads: the same folder, index and pump. Its output is a named pipe of its own, so what a job in the
- * background prints later is never part of another command's. `source` rather than `eval`, because a trap can `return` out of it: so a
- * command that will not end is ended without ending the shell.
+ * For readers, a command is a program: the same folder, index and pump. Each command has its own output pipe, so later
+ * output of a background job never mixes with another command's. Commands run with `source` rather than `eval`, because a
+ * trap can `return` out of it. This ends a stuck command without ending the shell.
  */
 export const shells = String.raw`
 verb_shellopen() { # ID INC NAME; spec, prologue, cwd
@@ -91,7 +91,7 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
     restarted=1
     wake "$1" "$2" "$3" || { unlock "$S/busy"; note_end "126 - 0 0 1 -"; exit; }
   fi
-  # Who cancels says so first and looks for this second; we the other way round. So one of us sees the other.
+  # A canceller sets its flag and then checks ours; we do it in reverse order. So one of the two sees the other.
   (cd /proc && echo [0-9]*) | tr ' ' '\n' >before
   true >given
   if [ -e cancelled ]; then
@@ -127,7 +127,7 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
       interrupt
     ) & clock=$!
   fi
-  # Its code comes first, then that it is over; or only that the shell has ended, and how.
+  # First comes the exit code, then the end of the command; or only the end of the shell.
   code=
   while read -r word value <&9 && [ "$word" = code ]; do code=$value; done
   took=$(($(uptime_ms) - begun))
@@ -141,7 +141,7 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   settle $pump_o o
   timed=0
   [ ! -e timedout ] || timed=1
-  # Over the one before, which needs no room; where there is none for the folder, the last one that is known stays.
+  # Overwrites the previous status, which needs no disk space. On a full disk, the last known folder stays.
   if [ "$word" = done ]; then
     printf '%-3s\n' "$code" 1<>"$S/last"
     [ -s cwd ] && cp cwd "$S/cwd.new" 2>/dev/null && mv "$S/cwd.new" "$S/cwd"
@@ -151,14 +151,14 @@ verb_command() { # ID INC NAME COMMAND CAP TIMEOUT
   unlock "$S/busy"
   [ -e o.eof ] || cat <&4 >/dev/null 2>&1 &
 }
-# Ends what a command of a shell runs, not the shell unless it will not let go, and nothing of earlier commands.
+# Ends the programs of one shell command, not those of earlier commands. Kills the shell only if it does not respond.
 interrupt() { # with P, S and SHELL_MARK
   true >"$P/cancelled"
   [ -e "$P/given" ] || return 0
   sh -c 'echo $PPID' >"$P/interrupter"
   read -r me <"$P/interrupter"
   identity "$me" >"$P/interrupting"
-  # Without a bash there is nobody to ask: and no number stands for everybody in our own group.
+  # Without a bash there is no process to signal, and an empty id must not address our own group.
   read -r bash since 2>/dev/null <"$S/pid" && is_there "$bash" "$since" || bash=
   round=0
   while [ -n "$bash" ] && [ ! -e "$P/over" ] && [ $round -lt 60 ]; do
@@ -191,7 +191,7 @@ verb_shellclose() { # ID INC NAME
   S=$RUN/s-$3
   mv "$S" "$S.gone.$$" 2>/dev/null || { say 0; return; }
   extinguish "SANDKASTEN_PROCESS=$1/$2/s-$3/" "$S.gone.$$"
-  # Its keeper tells whoever waits for a command that this was the end.
+  # The keeper tells callers that wait for a command that the shell has ended.
   waited=0
   until [ -e "$S.gone.$$/told" ] || [ $waited -gt 250 ]; do sleep 0.02; waited=$((waited + 1)); done
   rm -rf "$S.gone.$$"

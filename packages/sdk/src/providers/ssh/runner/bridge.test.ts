@@ -4,7 +4,6 @@ import { expect, it } from 'vitest'
 import type { AgentStream } from '../guest/agent.ts'
 import { Bridge } from './bridge.ts'
 
-/** An answer that never ends. */
 function endless() {
   const seen: string[] = []
   const stream = {
@@ -15,7 +14,7 @@ function endless() {
   return { seen, stream: stream as unknown as AgentStream }
 }
 
-it('a session on which nothing is asked is given back after a while', async () => {
+it('closes an idle session after a while', async () => {
   const { seen, stream } = endless()
   const bridge = new Bridge(stream, 1)
   bridge.unref()
@@ -23,7 +22,7 @@ it('a session on which nothing is asked is given back after a while', async () =
   expect(seen).toEqual(['idle', 'closed'])
 })
 
-it('a session on which something is asked is kept, however long it takes', async () => {
+it('keeps a session while a request is pending', async () => {
   const { seen, stream } = endless()
   const bridge = new Bridge(stream, 1)
   bridge.unref()

@@ -84,9 +84,7 @@ class Link {
   }
 }
 
-/** What the programs of a sandbox need from it. */
 export interface ProgramsPlace {
-  /** Throws when the sandbox is not usable. */
   check(): Promise<void>
   /** The working directory (a real path) of a program, and its environment with its mark. */
   launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch
@@ -94,7 +92,6 @@ export interface ProgramsPlace {
   confine(cwd: string): Promise<void>
 }
 
-/** Programs of one incarnation, through the runner on the host. */
 export class SshPrograms {
   readonly #link: () => Link
   readonly #place: ProgramsPlace

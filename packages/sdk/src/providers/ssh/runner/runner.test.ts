@@ -1,4 +1,4 @@
-/** What our runner changes on an SSH host, and what happens where it cannot be used. The contract itself is in conformance-runner.test.ts. */
+/** Tests what our runner changes on an SSH host, and the fallback. The contract is in conformance-runner.test.ts. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -29,14 +29,14 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
   const processesOf = (sandboxId: string) =>
     leftoversOf(root)(sandboxId).filter((line) => line.startsWith('/proc'))
 
-  it('has it copied over once and supervises with it; terminals are real ones', async () => {
+  it('receives the runner once, supervises with it, and has native terminals', async () => {
     const host = provider()
     expect(await host.runner()).toEqual({ used: true })
     const sandbox = await host.create({ envVars: { SECRET: 'sk-secret' } })
     const { stdout } = await sandbox.runCommand(sh('echo $PPID; umask; ps -ww -o args -u "$(id -u)"'))
     expect(Number(stdout.split('\n')[0])).toBe(runnerOf(sandbox.sandboxId))
     expect(stdout).not.toContain('supervise')
-    // The account's own mask, as a login has it, and nothing secret in the list of processes.
+    // The account's own umask, as after a login, and no secret in the process list.
     expect(stdout.split('\n')[1]).toMatch(/^0?022$/)
     expect(stdout).not.toContain('sk-secret')
     const terminal = await sandbox.openTerminal({ ...sh('stty size; read x; stty size'), cols: 90, rows: 33 })
@@ -48,7 +48,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     for (let next = await output.next(); !next.done; next = await output.next())
       seen += textOf(next.value) ?? ''
     expect(seen).toContain('44 101')
-    // The same binary again, for another client: one file.
+    // Another client with the same binary shares the file.
     await (await provider().get(sandbox.id)).runCommand({ cmd: 'true' })
     expect(
       execFileSync('ls', [path.join(root, 'bin')], { encoding: 'utf8' }).match(/^runner-/gm),
@@ -57,7 +57,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     expect(leftoversOf(root)(sandbox.sandboxId)).toEqual([])
   })
 
-  it('runs one for each sandbox: what ends in one goes on in the other', async () => {
+  it('runs one runner for each sandbox: a program that ends in one continues in the other', async () => {
     const host = provider()
     const [one, two] = [await host.create(), await host.create()]
     expect(runnerOf(one.sandboxId)).not.toBe(runnerOf(two.sandboxId))
@@ -76,7 +76,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     expect(leftoversOf(root)(two.sandboxId)).toEqual([])
   })
 
-  it('loses the connection in the middle of a stream: the program goes on, and its output from where it was read', async () => {
+  it('loses the connection during a stream: the program continues, and its output resumes', async () => {
     const sandbox = await provider().create()
     const script =
       'echo run >> runs; echo before; while ! test -e go; do sleep 0.05; done; echo after; exit 4'
@@ -96,7 +96,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     expect(sshd.cut()).toBeGreaterThan(0)
     expect(await Promise.all(cutOff)).toEqual(['connection_lost', 'connection_lost'])
 
-    // Another client, and then the same objects.
+    // First another client, then the same objects.
     const other = await provider().get(sandbox.id)
     expect((await (await other.getProcess('job')).status()).running).toBe(true)
     await other.files.writeFile('go', '')
@@ -111,7 +111,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await sandbox.destroy()
   })
 
-  it('keeps output for whoever comes later, from the beginning, when nobody was connected; a stop ends that', async () => {
+  it('keeps all output for later readers while no client is connected, until a stop', async () => {
     const first = provider()
     const sandbox = await first.create()
     await sandbox.spawn({
@@ -132,7 +132,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await later.destroy()
   })
 
-  it('whose runner is killed says so: the sandbox is stopped and nothing of it runs; it starts again', async () => {
+  it('stops a sandbox whose runner is killed, ends its programs, and can start it again', async () => {
     const host = provider()
     const sandbox = await host.create()
     await sandbox.files.writeFile('kept', 'yes')
@@ -153,7 +153,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await sandbox.destroy()
   })
 
-  it('is used by two clients at once: a stop that both see, also who was reading', async () => {
+  it('serves two clients at once: both see a stop, also during a read', async () => {
     const [one, two] = [provider(), provider()]
     const sandbox = await one.create()
     const other = await two.get(sandbox.id)
@@ -172,7 +172,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await expect(sandbox.runCommand({ cmd: 'true' })).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('ends a sandbox whose time is up by itself, with nobody connected', async () => {
+  it('ends an expired sandbox without a connected client', async () => {
     const host = provider()
     const sandbox = await host.create({ lifetimeMs: 2000 })
     const pid = runnerOf(sandbox.sandboxId)
@@ -184,7 +184,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await provider().destroy(sandbox.id)
   })
 
-  it('serves a client that has no binary of it, which starts sandboxes without', async () => {
+  it('serves a client without the binary, which starts sandboxes without a runner', async () => {
     const sandbox = await provider().create()
     const job = await sandbox.spawn({ ...sh('echo one; cat'), execId: 'job', stdin: 'pipe' })
     const without = sshd.provider()
@@ -197,13 +197,12 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await same.stop()
     await same.start()
     expect((await same.runCommand(sh('echo by the script'))).stdout).toBe('by the script\n')
-    // And the other way round.
     const back = await provider().get(sandbox.id)
     expect((await back.runCommand(sh('echo by the script'))).stdout).toBe('by the script\n')
     await back.destroy()
   })
 
-  it('does not keep a process alive that has nothing else to do, though a connection is open', async () => {
+  it('does not keep an idle process alive while a connection is open', async () => {
     const module = new URL('../index.ts', import.meta.url).href
     const code = `const { SshProvider } = await import(${JSON.stringify(module)})
       const provider = new SshProvider(${JSON.stringify(sshd.options({ runner }))})
@@ -224,7 +223,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await (await provider().getOrCreate({ name: 'left open' })).destroy()
   })
 
-  it('needs one session for a sandbox, however much runs in it', async () => {
+  it('needs one session for each sandbox, regardless of the number of programs', async () => {
     const before = sshd.connections()
     const sandbox = await provider().create()
     const results = await Promise.all(
@@ -235,10 +234,10 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
     await sandbox.destroy()
   })
 
-  describe('that cannot use it', () => {
+  describe('falls back to the script', () => {
     const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     afterAll(() => warnings.mockRestore())
-    /** Everything works all the same, and the reason is told once. */
+    /** Checks that everything works without the runner, with one warning. */
     async function fallsBack(options: { runner: string; root?: string }, why: RegExp): Promise<void> {
       warnings.mockClear()
       const host = sshd.provider(options)
@@ -256,7 +255,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
       return file
     }
 
-    it('because it is for another processor', async () => {
+    it('if the binary is for another processor', async () => {
       const foreign = changed('foreign', (binary) => {
         binary.writeUInt16LE(binary.readUInt16LE(18) === 62 ? 183 : 62, 18)
         return binary
@@ -268,26 +267,26 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
       )
     })
 
-    it('because it is damaged', async () => {
+    it('if the binary is damaged', async () => {
       await fallsBack(
         { runner: changed('half', (binary) => binary.subarray(0, 100)) },
         /the host cannot run it/,
       )
     })
 
-    it('because it does not serve', async () => {
-      // A program of the host’s that runs, says nothing, and ends.
+    it('if the runner does not serve', async () => {
+      // A program that runs on the host, prints nothing, and ends.
       const silent = changed('silent', () => readFileSync('/bin/true'))
       await fallsBack({ runner: silent }, /it did not start there/)
     })
 
-    it('because nothing may be executed in its folder', async (context) => {
+    it('if its folder is mounted noexec', async (context) => {
       const folder = path.join(sshd.home, 'noexec')
       mkdirSync(folder)
       try {
         execFileSync('mount', ['-t', 'tmpfs', '-o', 'noexec,mode=0777', 'none', folder], { stdio: 'ignore' })
       } catch {
-        return context.skip('mounting is root’s, and not everywhere')
+        return context.skip('mounting needs root')
       }
       try {
         await fallsBack({ runner, root: path.join(folder, 'root') }, /the host cannot run it.*[Pp]ermission/)
@@ -296,7 +295,7 @@ describe.skipIf(!sshdProgram)('a host with our runner', () => {
       }
     })
 
-    it('unless a file was named that is not there: that is an error', async () => {
+    it('but fails if the named binary does not exist', async () => {
       await expect(sshd.provider({ runner: '/no/such/runner' }).create()).rejects.toMatchObject({
         code: 'invalid_argument',
         hint: expect.stringContaining('SANDKASTEN_RUNNER'),

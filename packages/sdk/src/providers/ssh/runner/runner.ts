@@ -66,7 +66,7 @@ export class SshRunner {
   async #install(): Promise<Ready> {
     const { root, machine } = await this.#agent.facts()
     const file = binaryFor(this.#settings.runner, machine)
-    if (file === undefined) return { word: '-', why: 'there is no binary of it on this machine' }
+    if (file === undefined) return { word: '-', why: 'this machine has no binary of the runner' }
     const missing = await loadRunnerClient().then(
       () => undefined,
       (error: unknown) => error,
@@ -80,7 +80,7 @@ export class SshRunner {
     const binary = await readFile(file).catch((cause) => {
       throw new SandboxError('invalid_argument', `The runner ${file} cannot be read.`, {
         provider: 'ssh',
-        hint: 'Check the option `runner`, or SANDKASTEN_RUNNER; `runner: false` does without.',
+        hint: 'Check the option `runner`, or SANDKASTEN_RUNNER; pass `runner: false` to use no runner.',
         cause,
       })
     })

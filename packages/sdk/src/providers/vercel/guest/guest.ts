@@ -2,10 +2,10 @@ import { SandboxError, type SandboxErrorCode } from '../../../errors.ts'
 import { refused } from '../../../shared/guest/script.ts'
 import type { VendorSession } from '../sdk.ts'
 
-/** One run of a sandbox, as our scripts reach it. */
+/** Runs our scripts in one run of a sandbox. */
 export class Guest {
   readonly session: VendorSession
-  /** Where scripts keep what they know of programs. Of this run alone: what was there before has ended. */
+  /** The scripts' folder. It belongs to one run, because programs of earlier runs have ended. */
   readonly root: string
   readonly #explain: (error: unknown, signal?: AbortSignal) => Promise<unknown>
 
@@ -15,7 +15,6 @@ export class Guest {
     this.#explain = explain
   }
 
-  /** A call of the vendor's, and what its failure means for this sandbox. */
   async do<T>(work: (session: VendorSession) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await work(this.session)
@@ -39,12 +38,15 @@ export class Guest {
     }, signal)
   }
 
-  /** What the script says; its refusal as the error that it names. */
+  /** Returns the script's output, or throws the error that it names. */
   async tell(script: string, args: readonly string[], path: string, signal?: AbortSignal): Promise<string> {
     const { exitCode, stdout } = await this.ask(script, args, signal)
     if (exitCode === 0) return stdout
     if (exitCode === refused)
-      throw new SandboxError(stdout as SandboxErrorCode, `${messages[stdout] ?? 'It failed'}: ${path}`)
+      throw new SandboxError(
+        stdout as SandboxErrorCode,
+        `${messages[stdout] ?? 'The operation failed'}: ${path}`,
+      )
     throw new SandboxError('provider_error', `A script in the sandbox ended with ${exitCode}: ${path}`, {
       provider: 'vercel',
       hint: 'The image needs sh, GNU coreutils, findutils and grep; its disk may be full.',
@@ -53,11 +55,11 @@ export class Guest {
 }
 
 const messages: Readonly<Record<string, string>> = {
-  file_not_found: 'There is no such file or folder',
+  file_not_found: 'The file or folder does not exist',
   not_a_directory: 'Part of the path is not a folder',
-  is_a_directory: 'It is a folder',
+  is_a_directory: 'The path is a folder',
   permission_denied: 'Permission denied',
-  file_exists: 'It is there already',
+  file_exists: 'The path exists already',
   directory_not_empty: 'The folder is not empty',
-  invalid_argument: 'It is not a symbolic link',
+  invalid_argument: 'The path is not a symbolic link',
 }

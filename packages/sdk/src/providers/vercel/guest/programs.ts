@@ -2,20 +2,20 @@ import { hunt } from '../../../shared/guest/processes.ts'
 import { script } from '../../../shared/guest/script.ts'
 
 /**
- * Programs in a sandbox whose vendor runs a command and gives back text: no bytes, no stdin, no signal to a whole tree, no telling a signal
- * from an exit code, no list.
+ * Programs in a sandbox whose vendor API runs a command and returns text. The API has no bytes, no stdin, no signals to a
+ * process tree, no distinction between a signal and an exit code, and no list of processes.
  *
  *     vendor's command: this script
- *        ├── relay: fifo o ──► lines „7 o BASE64“ on the script's stdout, numbered by a token that the two relays pass on
+ *        ├── relay: fifo o ──► lines „7 o BASE64“ on the script's stdout, numbered by a token that the relays exchange
  *        ├── relay: fifo e ──► „8 e BASE64“
  *        ├── clock, if there is a time limit
  *        └── awk ── the program                awk, because it tells a signal from an exit code, which a shell does not
  *
- * So the vendor's log of the command is the output with its numbers, as often as somebody wants to read it, and a reader that is slow slows
- * the program down through all of them. A program has ended when it itself has, not when the last holder of its pipes has: then a nonce is
- * written into the pipes, and what is before it is its output.
+ * So the vendor's log of the command holds the numbered output and can be read several times. A slow reader slows the
+ * program down through all stages. A program has ended when its own process has, even if others hold its pipes. The script
+ * then writes a nonce into the pipes; all bytes before it are the program's output.
  *
- * It needs sh, awk, dd, base64, mkfifo, sleep, rm, and GNU grep: what the vendor's own SDK needs, and a little less.
+ * It needs sh, awk, dd, base64, mkfifo, sleep, rm, and GNU grep. The vendor's own SDK needs more.
  * Folder of a program: argv, cmd (the vendor's id for this script), exit (code signal timedOut ms), i o e t (fifos), holder, timedout, end.
  */
 
@@ -97,7 +97,7 @@ if [ "$_sk_stdin" = pipe ]; then
   sleep 2147483647 >"$_sk_dir/i" 2>/dev/null 4>&- 5>&- 7<&- 8>&- 9>&- &
   _sk_holder=$!
   echo "$_sk_holder" >"$_sk_dir/holder"
-  # The holder has it open for writing when this one can be let go.
+  # Wait until the holder has the fifo open for writing.
   until [ -e "/proc/$_sk_holder/exe" ] && [ "/proc/$_sk_holder/fd/1" -ef "$_sk_dir/i" ]; do sleep 0.01; done
   exec 9>&-
 else
@@ -164,12 +164,12 @@ echo "$_sk_exit" >"$_sk_dir/exit"
 read -r _sk_seq <&8
 echo "x $((_sk_seq + 1)) $_sk_exit $_sk_kept"
 rm -f "$_sk_dir/o" "$_sk_dir/e" "$_sk_dir/t" "$_sk_dir/i" "$_sk_dir/end" "$_sk_dir/began" "$_sk_dir/holder"
-# The id stays claimed: a request that comes twice, however late, is one start.
+# The id stays claimed, so that a repeated request never starts a second program.
 [ "$_sk_once" = - ] || rm -f "$_sk_dir/argv" "$_sk_dir/timedout"
 exit 0
 `
 
-/** What awk runs: the program, with nothing of ours left in its environment but the mark. `ARGS` are quoted. */
+/** The command line for awk: the program, with only our mark added to its environment. `ARGS` are quoted. */
 export function lineOf(quotedArgs: string): string {
   return script`
 : >"$_sk_b/began"
@@ -179,7 +179,7 @@ export SANDKASTEN_PROCESS
 exec "$_sk_x" ${quotedArgs} <&7 >"$_sk_y/o" 2>"$_sk_y/e" 7<&-`
 }
 
-/** ROOT ID SIGNAL: ends with 0 when it had not ended. */
+/** ROOT ID SIGNAL: exits with 0 if the program was running. */
 export const kill = script`
 ${hunt}
 _sk_dir=$1/p/$2
@@ -188,7 +188,7 @@ _sk_n=0
 while :; do
   hunt "$3" "$2"
   [ -z "$_sk_any" ] || exit 0
-  # It is being started, or has just ended.
+  # The program is starting, or has just ended.
   if [ ! -d "$_sk_dir" ] || [ -e "$_sk_dir/end" ] || [ -s "$_sk_dir/exit" ]; then exit 43; fi
   _sk_n=$((_sk_n + 1))
   [ "$_sk_n" -lt 300 ] || exit 0
@@ -196,19 +196,19 @@ while :; do
 done
 `
 
-/** ROOT ID: „running“, or „code signal timedOut ms“; 44: there is none. */
+/** ROOT ID: prints „running“, or „code signal timedOut ms“; exits with 44 if the process does not exist. */
 export const look = script`
 [ -d "$1/p/$2" ] || exit 44
 if [ -s "$1/p/$2/exit" ]; then cat "$1/p/$2/exit"; else echo running; fi
 `
 
-/** ROOT ID CMD: what the vendor calls the script of this program. */
+/** ROOT ID CMD: stores the vendor's id for the script of this program. */
 export const note = script`
 [ -d "$1/p/$2" ] || exit 44
 printf %s "$3" >"$1/p/$2/cmd.new" && mv -f "$1/p/$2/cmd.new" "$1/p/$2/cmd"
 `
 
-/** ROOT ID: what was noted. Who has just started it may be about to note it. */
+/** ROOT ID: prints the stored id. Waits a little, because the starter may be about to store it. */
 export const find = script`
 [ -d "$1/p/$2" ] || exit 44
 _sk_n=0
@@ -220,7 +220,7 @@ done
 cat "$1/p/$2/cmd"
 `
 
-/** ROOT: lines „id cmd exit|running argv64“. */
+/** ROOT: prints lines „id cmd exit|running argv64“. */
 export const list = script`
 for _sk_d in "$1"/p/*; do
   [ -s "$_sk_d/cmd" ] || continue
@@ -232,7 +232,7 @@ done
 exit 0
 `
 
-/** ROOT ID PART: the part into the program's stdin; 43 when it has ended. */
+/** ROOT ID PART: writes the part to the program's stdin; exits with 43 if the program has ended. */
 export const feed = script`
 _sk_dir=$1/p/$2
 [ -p "$_sk_dir/i" ] || { rm -f "$3"; exit 43; }
@@ -252,7 +252,7 @@ rm -f "$3" "$3.ok" "$3.no"
 exit $_sk_code
 `
 
-/** ROOT ID: end-of-file. */
+/** ROOT ID: closes stdin. */
 export const close = script`
 _sk_pid=
 read -r _sk_pid 2>/dev/null <"$1/p/$2/holder" && kill "$_sk_pid" 2>/dev/null
