@@ -63,7 +63,7 @@ describe.each([
       const { size } = await stat(path.join(daemon.folder, 'sandkasten.db-wal'))
       expect(size).toBeLessThan(48 * 2 ** 20)
       // The space of removed results goes back to the file system: new results would reuse it and hide that.
-      Object.assign(daemon.daemon.sessions.context.config, { keep_project_results_mb: 1 })
+      Object.assign(daemon.context.config, { keep_project_results_mb: 1 })
       await daemon.daemon.sessions.reaper.run()
       expect(await store.size()).toBeLessThan(8 * 2 ** 20)
     },
