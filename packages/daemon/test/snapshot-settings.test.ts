@@ -58,7 +58,7 @@ describe('a session of a snapshot', () => {
       expect(body.notes).toEqual([
         'image: a snapshot brings its own, python; host was not used.',
         'env: values are not part of a snapshot; pass MODE, TOKEN again.',
-        'limits.cpu: 3 is more than is allowed here; 2 is used.',
+        'limits.cpu: 3 exceeds the limit; 2 is used.',
         'network_mode: open is not allowed here; none is used.',
       ])
     } finally {
