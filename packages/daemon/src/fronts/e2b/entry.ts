@@ -9,7 +9,7 @@ export interface Call extends FrontCall {
   readonly id: string
 }
 
-/** Adds routes of E2B's control plane, whose requests carry an API key. A handler that returns nothing answers 204. */
+/** Adds routes of E2B's control plane, which need an API key. The status is 204 if a handler returns nothing. */
 export class Entry {
   readonly place: FrontPlace
   readonly #app: FastifyInstance

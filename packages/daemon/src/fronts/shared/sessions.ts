@@ -27,7 +27,7 @@ export async function finished<T>(
 ): Promise<T> {
   try {
     const result = await work()
-    // The client never learned of the session.
+    // The client disconnected and never learned of the session, so destroy it.
     if (gone?.aborted) throw new SandboxError('aborted', 'The client disconnected.')
     return result
   } catch (error) {
@@ -40,7 +40,7 @@ export async function finished<T>(
   }
 }
 
-/** Everything that a paged list returns. */
+/** Reads all pages of a list. */
 export async function everything<T extends { created_at: number; id: string }>(
   list: (options: { limit: number; after?: { createdAt: number; id: string } }) => Promise<T[]>,
 ): Promise<T[]> {
