@@ -140,7 +140,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
 function refuseUnknown({ volumeMounts, mcp, iam }: schemas.CreateBody): void {
   for (const [name, value] of Object.entries({ volumeMounts, mcp, iam }))
     if (value !== undefined && value !== null && Object.keys(value).length > 0)
-      throw new SandboxError('invalid_argument', `${name} is not supported here.`, {
+      throw new SandboxError('invalid_argument', `${name} is not supported by this server.`, {
         hint: 'Leave it out. docs/fronts.md lists what this front supports.',
       })
 }
