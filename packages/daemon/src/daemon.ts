@@ -61,7 +61,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   return (await openDaemon(options)).daemon
 }
 
-/** `startDaemon` for tests, which also look behind the sessions' interface. */
+/** `startDaemon` for tests, which also need the context behind `SessionService`. */
 export async function openDaemon(options: DaemonOptions): Promise<{ daemon: Daemon; context: Context }> {
   const log = options.log ?? openLog(options.config)
   const undo: Array<() => Promise<unknown> | unknown> = []

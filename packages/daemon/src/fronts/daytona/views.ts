@@ -58,7 +58,7 @@ export async function remember(
   return record
 }
 
-/** A sandbox as the vendor shows it. Values of its environment are not kept here, so none are shown. */
+/** A sandbox as the vendor shows it, without its environment, whose values are not stored. */
 export function sandboxView(place: FrontPlace, session: Session, record: SandboxRecord) {
   const end = lifetimeEnd(session)
   return {

@@ -26,7 +26,7 @@ interface Signed {
  *
  *     X-API-KEY        one of our keys, plain or as `e2b_` and hexadecimal digits (some SDKs accept only that)
  *     X-Access-Token   from create or connect: names the key, and is valid for one sandbox
- *     ?signature=      of a file's path, made by the client from the access token
+ *     ?signature=      of a file's path, which the client creates with the access token
  *
  * Access tokens are signatures of session and key, and are stored nowhere. Revoking the key ends them.
  */

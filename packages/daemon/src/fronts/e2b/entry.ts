@@ -5,7 +5,7 @@ import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import type { Access } from './access.ts'
 
 export interface Call extends FrontCall {
-  /** The id in the path; empty where the path has none. */
+  /** The id in the path, or an empty text. */
   readonly id: string
 }
 

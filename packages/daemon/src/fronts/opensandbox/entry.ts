@@ -14,7 +14,7 @@ export const egressPort = 18_080
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export interface Call extends FrontCall {
-  /** The sandbox id in the path; empty where the path has none. */
+  /** The sandbox id in the path, or an empty text. */
   readonly id: string
 }
 

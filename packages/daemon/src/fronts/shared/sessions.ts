@@ -3,7 +3,7 @@ import type { Services } from '../../http/services.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 
-/** The caller's live session on this daemon. Throws `none()` for a missing, foreign, remote or ended one alike. */
+/** The caller's live session on this daemon. Throws `none()` for any other session, so callers cannot tell why. */
 export async function liveSession(
   { sessions }: Services,
   caller: Caller,

@@ -24,7 +24,7 @@ export type Message = Readonly<Record<string, unknown>>
 
 export interface Call extends Entered {
   readonly message: Message
-  /** Fires when the client goes away, or the daemon ends. */
+  /** Fires when the client disconnects or the daemon stops. */
   readonly signal: AbortSignal
   /** The client's deadline. */
   readonly deadlineMs?: number
