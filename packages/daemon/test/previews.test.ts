@@ -136,7 +136,7 @@ describe('a port', () => {
   })
 })
 
-describe('what goes through', () => {
+describe('previews forward', () => {
   beforeAll(() => open({ visibility: 'private' }))
 
   it('bodies of any size, both ways, in bounded memory', async () => {

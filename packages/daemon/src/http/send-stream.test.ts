@@ -160,7 +160,7 @@ it('a source that fails after its whole content does not cut the connection', as
   socket.destroy()
 })
 
-describe('what is lent', () => {
+describe('lent data', () => {
   it('gets an error status when it fails at once, and is cut when it fails later', async () => {
     answer = () => ({ source: new Lender([], true).stream(), length: 4 })
     expect((await ask()).text).toMatch(/^HTTP\/1.1 500 /)
