@@ -138,7 +138,7 @@ describe('sandkasten up', () => {
 
   it('does not start twice in one folder, ends on SIGTERM, and shows its key only once', async () => {
     const second = await sandkasten(['up', '--isolator', 'process', '--listen', '127.0.0.1:0'])
-    expect(second).toMatchObject({ code: 125, stderr: expect.stringContaining('works in') })
+    expect(second).toMatchObject({ code: 125, stderr: expect.stringContaining('Another daemon uses') })
     daemon.kill('SIGTERM')
     const [code] = await once(daemon, 'exit')
     expect(code).toBe(0)

@@ -1,4 +1,4 @@
-/** What a command needs to find this machine's daemon, without loading the daemon itself. */
+/** Exports that commands need to find this machine's daemon, without loading the daemon itself. */
 export {
   configOf,
   type DaemonConfig,

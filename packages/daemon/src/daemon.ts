@@ -33,23 +33,23 @@ import { version } from './version.ts'
 
 export interface DaemonOptions {
   config: DaemonConfig
-  /** Instead of the engine on this machine: any provider of the SDK’s contract. */
+  /** Any provider of the SDK. Default: the engine on this machine. */
   provider?: DaemonProvider
   log?: Log
   /** Shorter timeouts, for tests with slow clients. */
   patience?: Patience
-  /** The process is the daemon's alone: an error that nothing handles is logged and counted, and does not end it. */
+  /** The process belongs to the daemon alone. Unhandled errors are logged and counted, and do not end it. */
   ownsProcess?: boolean
 }
 
 export interface Daemon {
   readonly url: string
-  /** Where previews are served; undefined when they are not. */
+  /** The URL of the preview listener. Undefined when previews are off. */
   readonly previewUrl?: string
   /** The URL of each configured front. */
   readonly fronts: Fronts['urls']
   readonly instanceId: string
-  /** Only at the very first start without a configured key: shown once, kept nowhere. */
+  /** Set only at the first start without a configured key. It is not stored, so show it once. */
   readonly firstKey?: string
   readonly sessions: SessionService
   /** The provider's isolation. */
@@ -61,7 +61,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   return (await openDaemon(options)).daemon
 }
 
-/** `startDaemon` for tests, which also look behind the sessions' interface. */
+/** `startDaemon` for tests, which also need the context behind `SessionService`. */
 export async function openDaemon(options: DaemonOptions): Promise<{ daemon: Daemon; context: Context }> {
   const log = options.log ?? openLog(options.config)
   const undo: Array<() => Promise<unknown> | unknown> = []
@@ -162,7 +162,7 @@ async function assemble(
   })
   handleUpgrades(app.server, services, [terminalSocket(services)])
   let fronts: Fronts | undefined
-  // After the streams, theirs too, have said to their clients that we end.
+  // Close the fronts after all streams have told their clients that the daemon stops.
   undo.push(() => fronts?.close())
   undo.push(async () => {
     closing = true
@@ -174,7 +174,7 @@ async function assemble(
   fronts = await startFronts(allFronts, services, store.fronts)
   for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
-  // Not before: a daemon that cannot start ends.
+  // Installed last, so that errors during the start end the process.
   if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   const daemon = {
@@ -239,14 +239,14 @@ function engineOf(config: DaemonConfig, log: Log): EngineProvider {
 /** The default limit of a session's disk. */
 const DISK_LIMIT_MB = 10_240
 
-/** A limit that cannot be held is no default: every create would be refused. */
+/** Sets the default only if the provider can limit disks. Otherwise every create would be refused. */
 function withDiskLimit(config: DaemonConfig, canLimit: boolean): DaemonConfig {
   const { defaults, max } = config
   if (defaults.disk_limit_mb !== undefined || !canLimit) return config
   return { ...config, defaults: { ...defaults, disk_limit_mb: Math.min(DISK_LIMIT_MB, max.disk_limit_mb) } }
 }
 
-/** A database that is not there yet is waited for a while: at boot, it may come up after us. */
+/** Opens the database. Retries for a while, because at boot it may start after the daemon. */
 async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
   const startedAt = Date.now()
   for (;;) {
@@ -261,8 +261,8 @@ async function openStore(config: DaemonConfig, log: Log): Promise<Store> {
 }
 
 /**
- * Leases every second, the reaper as configured and when a session is due, reconciliation every half minute. Returns
- * what ends them.
+ * Starts the periodic jobs: leases every second, the reaper at its interval and when a session is due, reconciliation
+ * every half minute. Returns a function that stops them.
  */
 function housekeeping(
   sessions: SessionService,
@@ -305,7 +305,7 @@ function housekeeping(
       log.warn({ err: error, job: 'ends' }, 'a periodic job failed'),
     )
   })
-  // What came due while no daemon ran.
+  // End sessions that became due while no daemon ran.
   ends.at(Date.now())
   return async () => {
     stopEnds()
@@ -338,7 +338,7 @@ async function listen(app: ReturnType<typeof buildServer>, config: DaemonConfig)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const hints: Record<string, string> = {
-      EADDRINUSE: `Something listens there already. Stop it, or choose another port with listen: "${host}:${port + 2}".`,
+      EADDRINUSE: `Another program uses this port. Stop it, or choose another port with listen: "${host}:${port + 2}".`,
       EACCES: 'Ports below 1024 need root. Choose another one.',
       EADDRNOTAVAIL: 'This machine does not have that address.',
     }

@@ -8,17 +8,17 @@ import type { Log } from './log.ts'
 /** A daemon's exclusive use of its data folder, and the identity that it keeps there. */
 export interface Instance {
   readonly id: string
-  /** A key that this machine's command line uses; only its owner can read it. */
+  /** The key of this machine's command line. Only its owner can read it. */
   readCommandLineKey(): Promise<string | undefined>
   writeCommandLineKey(key: string): Promise<void>
-  /** Where this machine's command line finds the daemon. */
+  /** Stores the address for this machine's command line. */
   writeAddress(url: string): Promise<void>
   release(): Promise<void>
 }
 
 export async function takeDataFolder(folder: string, log: Log): Promise<Instance> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause) => {
-    throw new SandboxError('permission_denied', `The data folder ${folder} cannot be made.`, {
+    throw new SandboxError('permission_denied', `The data folder ${folder} cannot be created.`, {
       cause,
       hint: 'Choose another data_dir.',
     })
@@ -39,7 +39,7 @@ export async function takeDataFolder(folder: string, log: Log): Promise<Instance
   }
 }
 
-/** The folder holds keys and everything that sessions have written, so only its owner may open it. */
+/** Restricts the folder to its owner, because it holds keys and the files of sessions. */
 async function protectFolder(folder: string, log: Log): Promise<void> {
   const { uid, mode } = await stat(folder)
   const own = process.getuid?.()
@@ -59,7 +59,7 @@ async function protectFolder(folder: string, log: Log): Promise<void> {
   await chmod(folder, 0o700)
   log.warn(
     { folder, mode: (mode & 0o777).toString(8) },
-    'other accounts could open the data folder; now they cannot',
+    'restricted the data folder, which other accounts could open',
   )
 }
 
@@ -84,7 +84,7 @@ async function instanceId(folder: string): Promise<string> {
   return id
 }
 
-/** The owner's pid and start time. A lock whose owner has died holds nothing. */
+/** Takes the lock, a file with the owner's pid and start time. A lock whose owner has died is taken over. */
 async function takeLock(file: string, folder: string): Promise<void> {
   for (let attempt = 0; attempt < 3; attempt += 1) {
     try {
@@ -97,13 +97,13 @@ async function takeLock(file: string, folder: string): Promise<void> {
     }
     const holder = await lockHolder(file)
     if (holder !== undefined && (await isAlive(holder)))
-      throw new SandboxError('conflict', `A daemon works in ${folder} already (process ${holder.pid}).`, {
+      throw new SandboxError('conflict', `Another daemon uses ${folder} (process ${holder.pid}).`, {
         hint: 'Stop it, or give this one another data_dir.',
         details: { pid: holder.pid },
       })
     await rm(file, { force: true })
   }
-  throw new SandboxError('conflict', `The data folder ${folder} cannot be taken.`, { hint: 'Try again.' })
+  throw new SandboxError('conflict', `The data folder ${folder} cannot be locked.`, { hint: 'Try again.' })
 }
 
 async function lockHolder(file: string): Promise<Awaited<ReturnType<typeof identityOf>> | undefined> {

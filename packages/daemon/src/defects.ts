@@ -5,7 +5,7 @@ import type { Metrics } from './metrics.ts'
 /** The request that the current code runs for, even if the code outlives it. */
 export interface RequestScope {
   readonly id: string
-  /** Answers the request with this error, if it has no answer yet. Undefined once it has one. */
+  /** Responds with this error. Undefined after the response was sent. */
   fail?: ((error: unknown) => void) | undefined
 }
 

@@ -1,8 +1,8 @@
 /**
- * A line of pino's JSON as a line for people: `15:04:05.123 INFO  listening url=http://127.0.0.1:8080`.
+ * Formats a line of pino's JSON for people: `15:04:05.123 INFO  listening url=http://127.0.0.1:8080`.
  *
- * Values may come from a sandbox or a request, so control characters are escaped: they would move the cursor or change
- * the title of a terminal. (pino-pretty prints them as they are, and brings a dozen packages.)
+ * Values may come from a sandbox or a request. Control characters are escaped, because they could move the cursor or
+ * change the title of a terminal. pino-pretty does not escape them, and has a dozen dependencies.
  */
 export function textOf(line: string, { colors = false } = {}): string {
   let entry: Record<string, unknown>
@@ -40,7 +40,7 @@ function factOf(value: unknown): string {
   return escaped(JSON.stringify(value, (_, inner) => rounded(inner)) ?? String(value))
 }
 
-/** Milliseconds with twelve decimals are for programs. */
+/** Rounds numbers with many decimals, such as durations. */
 function rounded(value: unknown): unknown {
   return typeof value === 'number' && Number.isFinite(value) ? Math.round(value * 10) / 10 : value
 }
@@ -55,7 +55,7 @@ function errorOf(err: unknown): string {
     .join('\n')}`
 }
 
-/** Without control characters, those of C1 and bidirectional text included. */
+/** Escapes control characters, including C1 and bidirectional ones. */
 function escaped(text: string): string {
   return text.replace(
     /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import type { DaemonConfig } from './config/index.ts'
 import { textOf } from './log-text.ts'
 
-/** What the rooms need of a logger; the daemon gives them pino. */
+/** The part of a logger that the daemon uses. The implementation is pino. */
 export interface Log {
   debug(facts: object, message: string): void
   info(facts: object, message: string): void
@@ -13,7 +13,7 @@ export interface Log {
 /** The daemon's log on stderr: lines for people on a terminal, JSON lines elsewhere. */
 export function openLog({ log_level, log_format }: Pick<DaemonConfig, 'log_level' | 'log_format'>): Log {
   const stderr = pino.destination({ fd: 2, sync: true })
-  // The terminal or the reader of a pipe may go away first. The daemon works on.
+  // The terminal or the reader of a pipe may close first. The daemon keeps running.
   stderr.on('error', () => {})
   const isText = log_format === 'text' || (log_format === 'auto' && process.stderr.isTTY === true)
   const colors = process.stderr.isTTY === true && !process.env.NO_COLOR

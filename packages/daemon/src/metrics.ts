@@ -13,32 +13,28 @@ export class Metrics {
   readonly #gauges: Array<() => Promise<void> | void> = []
 
   constructor() {
-    this.#define('sandkasten_http_requests_total', 'counter', 'Requests by route and status.')
-    this.#define('sandkasten_http_request_seconds', 'histogram', 'Time to answer by route.')
+    this.#define('sandkasten_http_requests_total', 'counter', 'Requests, by route and status.')
+    this.#define('sandkasten_http_request_seconds', 'histogram', 'Time to respond, by route.')
     this.#define('sandkasten_session_create_seconds', 'histogram', 'Time to create a session.')
     this.#define('sandkasten_session_ends_total', 'counter', 'Sessions that ended, by status.')
     this.#define('sandkasten_preview_requests_total', 'counter', 'Requests to previews, by status.')
     this.#define('sandkasten_commands_total', 'counter', 'Commands started, by kind.')
     this.#define('sandkasten_sessions', 'gauge', 'Sessions by status.')
-    this.#define(
-      'sandkasten_preview_connections',
-      'gauge',
-      'Requests and WebSockets to previews that are open.',
-    )
-    this.#define('sandkasten_pool_ready', 'gauge', 'Sandboxes that wait in the pool, by image.')
-    this.#define('sandkasten_open_streams', 'gauge', 'Event streams and terminals that are open.')
-    this.#define('sandkasten_store_bytes', 'gauge', 'What the database keeps, by kind.')
+    this.#define('sandkasten_preview_connections', 'gauge', 'Open requests and WebSockets to previews.')
+    this.#define('sandkasten_pool_ready', 'gauge', 'Ready sandboxes in the pool, by image.')
+    this.#define('sandkasten_open_streams', 'gauge', 'Open event streams and terminals.')
+    this.#define('sandkasten_store_bytes', 'gauge', 'Size of the kept data in the database, by kind.')
     this.#define('sandkasten_store_file_bytes', 'gauge', 'Size of the database file (SQLite).')
-    this.#define('sandkasten_store_up', 'gauge', 'Whether the database answers.')
+    this.#define('sandkasten_store_up', 'gauge', 'Whether the database responds.')
     this.#define(
       'sandkasten_result_memory_bytes',
       'gauge',
-      'Memory of output that is collected and of answers that are sent.',
+      'Memory of collected output and unread responses.',
     )
     this.#define(
       'sandkasten_defects_total',
       'counter',
-      'Defects that were caught by the last resort, by kind. Please report them.',
+      'Unhandled errors in the daemon, by kind. Please report them.',
     )
     this.#define('process_resident_memory_bytes', 'gauge', 'Memory of the daemon.')
     this.#define('process_start_time_seconds', 'gauge', 'When the daemon was started.')

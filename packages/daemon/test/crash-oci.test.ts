@@ -7,7 +7,7 @@ import { isolationMissing } from '../src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
-/** The host's pid of the process that is PID 1 of the sandbox in which a program has this argument. */
+/** The host's pid of PID 1 in the sandbox where a program with this argument runs. */
 function initOf(argument: string): number | undefined {
   const status = (pid: string | number) => readFileSync(`/proc/${pid}/status`, 'utf8')
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -16,7 +16,7 @@ function initOf(argument: string): number | undefined {
       for (let at = Number(pid); at > 1; at = Number(/^PPid:\s+(\d+)/m.exec(status(at))![1]))
         if (/^NSpid:\s+\d+.*\s1$/m.test(status(at))) return at
     } catch {
-      // It ended while we looked.
+      // The process has ended.
     }
   }
   return undefined
@@ -55,7 +55,7 @@ describe.skipIf(missing)(
       expect(problem.hint).not.toMatch(/nothing is lost/i)
       expect(problem.hint).toMatch(/start/)
       expect(await statusOf(id)).toBe('crashed')
-      // Its disk is there, and it can be used again.
+      // The disk remains, and the session can be started again.
       expect((await daemon.call('POST', `/v1/sessions/${id}/start`)).status).toBe(200)
       expect((await daemon.call('POST', `/v1/sessions/${id}/run`, { cmd: 'true' })).body.exit_code).toBe(0)
     })
@@ -83,7 +83,7 @@ describe.skipIf(missing)(
       const argument = mark()
       const run = { cmd: 'sleep', args: [argument], exec_id: 'quiet', detach: true }
       await daemon.call('POST', `/v1/sessions/${id}/run`, run)
-      // A daemon that has found it again knows as soon as the one that made it.
+      // A restarted daemon notices the end of a recovered sandbox just as fast.
       await daemon.restart()
       await kill(argument)
       const killedAt = performance.now()

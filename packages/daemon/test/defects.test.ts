@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type SpawnedDaemon, spawnDaemon } from '../src/testing/spawn-daemon.ts'
 
-/** The last resort: a defect fails the one request in whose course it happened. */
+/** An unhandled error fails only the request that caused it. */
 const key = 'sk-test-0123456789abcdef'
 let folder: string
 let daemon: SpawnedDaemon

@@ -20,7 +20,7 @@ describe('docs/daemon.md', () => {
   it('shows curl lines that work, one after another', async () => {
     const blocks = [...document.matchAll(/<!-- run -->\n```sh\n(.*?)```/gs)].map(([, code]) => code!)
     expect(blocks).toHaveLength(3)
-    // A newline after each answer; -f, so that what is refused ends the script.
+    // Print a newline after each response. -f ends the script when a request is refused.
     const script = `set -euo pipefail; curl() { command curl -f "$@"; echo; }\n${blocks.join('\n')}`
     const env = { PATH: process.env.PATH, SANDKASTEN_URL: daemon.daemon.url, SANDKASTEN_API_KEY: daemon.key }
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { env })

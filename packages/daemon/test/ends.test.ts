@@ -4,7 +4,7 @@ import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
 const caller = { projectId: 'default', keyId: 'test', scopes: [], requestId: 'test' }
 
-/** The interval of the reaper is an hour here: whatever ends, ends by the timer. */
+/** The reaper's interval is an hour, so sessions end only by the timer. */
 const config = { reaper_interval_seconds: 3600 }
 
 describe('a session at the end of its lease', () => {
@@ -15,7 +15,7 @@ describe('a session at the end of its lease', () => {
   afterAll(() => daemon?.stop())
 
   const get = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body
-  /** Waits for its end; returns by how many milliseconds it was late. */
+  /** Waits for the session's end. Returns how many milliseconds late it was. */
   const lateness = async (id: string, lifetimeMs: number, status = 'expired') => {
     const row = async () => (await daemon.context.store.sessions.get(id))!
     await expect.poll(async () => (await row()).status, { timeout: 10_000, interval: 50 }).toBe(status)

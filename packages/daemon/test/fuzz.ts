@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { TestDaemon } from '../src/testing/daemon.ts'
 
-/** What people and programs put where something else is meant. */
+/** Values that are often invalid. */
 const odd = [
   '',
   ' ',
@@ -29,8 +29,8 @@ const odd = [
 ]
 
 /**
- * Requests made from the daemon's own OpenAPI document: mostly as it says, some of it wrong. Fails when one is answered
- * with 500, with what is no problem, or not at all; says which statuses were seen.
+ * Sends requests that are generated from the OpenAPI document, mostly valid ones. Throws on a 500, on an error that is
+ * not a problem document, and on a timeout. Returns the statuses that were seen.
  */
 export async function fuzz(
   daemon: TestDaemon,
@@ -63,7 +63,7 @@ export async function fuzz(
           : undefined
       const what = `${method} ${where}?${query} ${body}`
       const leaving = new AbortController()
-      // Far longer than anything here may take: who is still waiting then waits for ever.
+      // Far longer than any request takes, so a request that still waits hangs.
       const hangs = setTimeout(() => leaving.abort(new Error(`no answer: ${what}`)), 45_000)
       const response = await daemon.fetch(`${where}?${query}`, {
         method,
@@ -83,7 +83,7 @@ export async function fuzz(
   return [...seen]
 }
 
-/** The beginning of an answer: an archive of everything is not waited for. */
+/** Reads the beginning of a response, because an archive may be very large. */
 async function some(response: Response): Promise<void> {
   let left = 1_048_576
   for await (const chunk of response.body ?? []) {
@@ -92,7 +92,7 @@ async function some(response: Response): Promise<void> {
   }
 }
 
-/** A value for a schema; now and then something else. */
+/** Generates values for a schema, and sometimes invalid ones. */
 function values(
   document: { components: { schemas: Record<string, Schema> } },
   random: () => number,
@@ -122,7 +122,7 @@ function values(
   return value
 }
 
-/** The same every time. */
+/** A deterministic random number generator. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {

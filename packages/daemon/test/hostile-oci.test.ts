@@ -7,8 +7,8 @@ import { fuzz } from './fuzz.ts'
 const missing = await isolationMissing()
 
 /**
- * As on the double, where nothing is run; here what is sent reaches real sandboxes. `SANDKASTEN_FUZZ_ROUNDS` for a long
- * run, `SANDKASTEN_FUZZ_SEED` for another one.
+ * The fuzz test of `hostile.test.ts` on real sandboxes. Set `SANDKASTEN_FUZZ_ROUNDS` for a long run, and
+ * `SANDKASTEN_FUZZ_SEED` for other requests.
  */
 describe.skipIf(missing)(`isolated sandboxes${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let daemon: TestDaemon
@@ -70,7 +70,7 @@ describe.skipIf(missing)(`isolated sandboxes${missing ? ` (skipped: ${missing})`
       if (file.promised > 4 * 2 ** 20) longer += 1
       expect((await get(`/v1/sessions/${id}`)).text).toContain(id)
     }
-    // It did change.
+    // The file did change its size.
     expect(longer).toBeGreaterThan(0)
     agent.destroy()
     await daemon.call('DELETE', `/v1/sessions/${id}`)

@@ -6,7 +6,7 @@ import type { DaemonProvider } from '../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { fuzz } from './fuzz.ts'
 
-/** Nothing that is sent here is run: programs of this provider are functions. */
+/** The memory provider runs functions instead of programs, so fuzzed commands are harmless. */
 let daemon: TestDaemon
 const logged: string[] = []
 beforeAll(async () => {

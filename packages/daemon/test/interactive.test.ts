@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => daemon?.stop())
 
-/** A terminal as a client sees it. */
+/** Connects to a terminal and collects its messages. */
 function connect(
   path: string,
   headers: Record<string, string> = { authorization: `Bearer ${daemon.key}` },
@@ -82,7 +82,7 @@ describe('terminals', () => {
     const [, response] = await once(without.socket, 'unexpected-response')
     expect(response.statusCode).toBe(401)
     without.socket.terminate()
-    // One that is wrong, one whose scope is too small, and one of another project.
+    // A wrong key, a key with too small a scope, and a key of another project.
     const project_id = (await daemon.call('POST', '/v1/projects', { name: 'elsewhere' })).body.id
     const made = (body: object) => daemon.call('POST', '/v1/keys', { name: 'k', ...body })
     const reading = (await made({ scopes: ['read'] })).body.key
@@ -101,7 +101,7 @@ describe('terminals', () => {
     await once(browser.socket, 'open')
     expect(browser.socket.protocol).toBe('sandkasten')
     browser.socket.terminate()
-    // Who sat down at it is in the audit log; who was refused did nothing.
+    // The audit log has the accepted connections, and no refused ones.
     const visits = async () =>
       (await daemon.call('GET', '/v1/audit?limit=50')).body.entries
         .filter(({ action, target }: Record<string, string>) => action === 'connectTerminal' && target === id)

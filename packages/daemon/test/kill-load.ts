@@ -1,11 +1,11 @@
 import { eventsOf } from '../src/testing/daemon.ts'
 
-/** A session as its client knows it. Where an answer did not come, more than one thing may be true of it. */
+/** A session as its client knows it. After a request without a response, several states are possible. */
 export interface Kept {
   readonly id: string
   status: Set<string>
   incarnation: number
-  /** What the shell’s directory and its variable may show. */
+  /** Possible values of the shell’s directory and variable. */
   shell: Set<string>
   /** The number of a job in the shell’s background. */
   job?: string
@@ -14,19 +14,19 @@ export interface Kept {
   readonly commands: Map<number, boolean>
   /** Shells in which a command without an id never ended. */
   readonly stuck: Set<string>
-  /** A program that counts for ever, and what was read of it. */
+  /** A program that counts forever, and its output that was read. */
   counter?: { execId: string; started: boolean; after: number; text: string }
 }
 
-/** What clients were told, and what they asked for without an answer. */
+/** Results that clients have received, and requests that got no response. */
 export class Told {
   readonly sessions = new Map<string, Kept>()
   /** Names, which are idempotency keys too. */
   readonly cutCreates = new Set<string>()
-  /** Sessions whose end was asked for: there, or not. */
+  /** Sessions whose destroy got no response: they may exist or not. */
   readonly leaving = new Set<string>()
   readonly snapshots = new Map<string, Set<string>>()
-  /** Forks and snapshots without an answer: each may exist or not. */
+  /** Forks and snapshots without a response: each may exist or not. */
   cutForks = 0
   cutSnapshots = 0
   answers = 0
@@ -45,10 +45,10 @@ export type Ask = (
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
 ) => Promise<any>
 
-/** The daemon is gone, as opposed to a wrong answer. */
+/** The connection to the daemon was lost. */
 export class Cut extends Error {}
 
-/** Asks one daemon; throws `Cut` when it is gone and an error with the problem when it refuses. */
+/** Calls one daemon. Throws `Cut` when the connection is lost, and an error with the problem when it refuses. */
 export function asker(url: string, key: string): Ask {
   return async (method, where, body) => {
     let response: Response
@@ -68,7 +68,7 @@ export function asker(url: string, key: string): Ask {
   }
 }
 
-/** One client: makes sessions and does things in its own at random, until the daemon is gone. */
+/** One client: creates sessions and performs random actions in them until the daemon is killed. */
 export async function work(given: { ask: Ask; url: string; key: string; told: Told }): Promise<void> {
   const { ask, told } = given
   const own: Kept[] = []
@@ -118,7 +118,7 @@ export function keep(told: Told, id: string, files: Map<string, Set<string>>): K
   return session
 }
 
-/** What a start of the sandbox takes away: everything but its disk. */
+/** Removes the state that a new start of the sandbox loses: everything but its disk. */
 export function forgetLife(session: Kept, incarnation: number): void {
   session.incarnation = incarnation
   session.status = new Set(['running'])
@@ -244,7 +244,7 @@ const countBody = (execId: string) => ({
   detach: true,
 })
 
-/** Reads some more of what it says, after what is known; to its end with `toEnd`. */
+/** Reads more of the counter's output after the known part, with `toEnd` until its end. */
 export async function readCounter(
   session: Kept,
   url: string,

@@ -23,7 +23,7 @@ interface Place {
 
 const live = '/v1/sessions?status=creating,running,paused,stopped,crashed&limit=1000'
 
-/** After a start, before anything new is asked for: all that was told is there, and nothing that no session owns. */
+/** Checks after a start that all acknowledged state exists, and that nothing without an owner is left. */
 export async function verify(place: Place): Promise<void> {
   const { ask, told } = place
   const found = new Map<string, { id: string; name: string | null; status: string; incarnation: number }>(
@@ -38,14 +38,14 @@ export async function verify(place: Place): Promise<void> {
     await holds(place, session, seen)
   }
   await snapshotsHold(place)
-  // So that their number does not grow: some of those that held go.
+  // Destroy some sessions, so that their number does not grow.
   for (const { id } of [...told.sessions.values()].sort(() => Math.random() - 0.5).slice(4)) {
     await ask('DELETE', `/v1/sessions/${id}`)
     told.sessions.delete(id)
   }
 }
 
-/** What the engine keeps is what sessions and snapshots have. */
+/** Checks that the engine's folders match the sessions and snapshots. */
 async function sameOnDisk({ ask, folder, told }: Place, sessions: number): Promise<void> {
   expect(foldersOf(folder, 'sandboxes'), 'sandboxes on the disk').toHaveLength(sessions)
   const { snapshots } = await ask('GET', '/v1/snapshots?limit=1000')
@@ -57,7 +57,7 @@ async function sameOnDisk({ ask, folder, told }: Place, sessions: number): Promi
   told.cutSnapshots = 0
 }
 
-/** A create that was cut off is repeated; either way there is one session, and only one. */
+/** Repeats a create that got no response. Exactly one session must exist. */
 async function repeat({ ask, told }: Place, name: string): Promise<void> {
   await create(ask, told, name)
   const { sessions } = await ask('GET', `${live}&name=${name}`)
@@ -103,7 +103,7 @@ async function holds(
   for (const shell of session.stuck)
     expect(await ask('POST', `${base}/exec`, { cmd: 'echo yes', shell })).toMatchObject({ output: 'yes\n' })
 
-  // Those with one are repeated, and have run once, however they were cut.
+  // Repeat commands with an id: each must have run once.
   for (const [n, done] of session.commands) {
     if (done)
       expect(await ask('GET', `${base}/execs/e${n}`)).toMatchObject({
@@ -142,12 +142,12 @@ async function holds(
   await counts(ask, url, key, session)
 }
 
-/** The counter went on while no daemon was there, and nothing of what it said is missing. */
+/** Checks that the counter ran on without a daemon, and that no output is missing. */
 async function counts(ask: Ask, url: string, key: string, session: Kept): Promise<void> {
   const { counter } = session
   if (!counter) return
   if (!counter.started) {
-    // The command may have started or not: there was no answer.
+    // The start got no response, so the command may not exist.
     session.counter = undefined
     return
   }
@@ -164,7 +164,7 @@ async function contentOf(ask: Ask, base: string, path: string): Promise<string> 
   return exit_code === 0 ? stdout : ''
 }
 
-/** One of them, each time: a session that starts from it has its files. */
+/** Checks one snapshot: a session that starts from it has its files. */
 async function snapshotsHold({ ask, told }: Place): Promise<void> {
   const all = [...told.snapshots]
   const one = all[Math.floor(Math.random() * all.length)]
@@ -176,14 +176,14 @@ async function snapshotsHold({ ask, told }: Place): Promise<void> {
   told.sessions.delete(copy.id)
 }
 
-/** What one data folder’s sandboxes have left on the machine. */
+/** Resources on the machine that belong to the sandboxes of a data folder. */
 export function traces(folder: string): string[] {
   const left = foldersOf(folder, 'sandboxes').map((name) => `folder ${name}`)
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     for (const file of ['environ', 'cmdline', 'mountinfo'])
       if (Number(pid) !== process.pid && readOr(`/proc/${pid}/${file}`).includes(folder))
         left.push(`process ${pid} (${file}): ${readOr(`/proc/${pid}/comm`)}`)
-  // A group bears the number of its shim; one whose shim has gone is left of some sandbox.
+  // The name of a group ends with the pid of its shim. A group without its shim is a leftover.
   for (const group of globSync('/sys/fs/cgroup/{,*/}sandkasten/*-*')) {
     const shim = /(\d+)-\d+$/.exec(group)?.[1]
     if (!readOr(`/proc/${shim}/comm`).startsWith('shim') && existsSync(group)) left.push(`group ${group}`)

@@ -13,9 +13,9 @@ const key = 'sk-test-0123456789abcdef'
 const missing = await isolationMissing()
 
 /**
- * Clients work in sessions at random: commands, shells, jobs, files, programs that run on, snapshots, forks, stops,
- * pauses, ends. The daemon is killed at any instant and started anew; then all that a client was told must be there,
- * and unanswered work is either complete or gone without a trace.
+ * Clients perform random actions in sessions: commands, shells, jobs, files, snapshots, forks, stops, pauses, ends. The
+ * daemon is killed at a random time and started again. Then all acknowledged work must exist, and work without a
+ * response must be complete or absent.
  */
 describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missing})` : ''}`, () => {
   let folder: string
@@ -24,7 +24,7 @@ describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missi
     folder = await mkdtemp(path.join(tmpdir(), 'sk-kill-'))
     config = { listen: '127.0.0.1:0', data_dir: folder, isolator: 'oci', api_key: key, log_level: 'silent' }
   })
-  // Whatever happened, no sandbox stays.
+  // Remove all sandboxes, also after a failure.
   afterAll(async () => {
     const last = await spawnDaemon(config)
     const ask = asker(last.url, key)
@@ -39,13 +39,13 @@ describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missi
     async () => {
       const told = new Told()
       for (let round = 0; round < kills; round += 1) {
-        // With a pool in every third life: its sandboxes have no session, and are not left either.
+        // Every third daemon has a pool, whose sandboxes have no session and must be removed too.
         const daemon = await spawnDaemon(round % 3 === 2 ? { ...config, pool: [{ size: 2 }] } : config)
         try {
           const place = { ask: asker(daemon.url, key), url: daemon.url, key, told, folder }
           if (round % 3 !== 2) await verify(place)
           const working = Promise.all(Array.from({ length: 4 }, () => work(place)))
-          // Any instant is a good one; that something happens before it is all that is waited for.
+          // Kill at a random time, after at least one response.
           const target = told.answers + 1 + Math.floor(Math.random() * 40)
           while (told.answers < target) await Promise.race([pause(Math.random() * 20), working])
           await pause(Math.random() * 100)
@@ -60,7 +60,7 @@ describe.skipIf(missing)(`a daemon that is killed${missing ? ` (skipped: ${missi
     60_000 + kills * 10_000,
   )
 
-  /** Everything once more; then all is ended, and nothing of it is left on the machine. */
+  /** Verifies once more, ends all sessions, and checks that nothing is left on the machine. */
   async function endWell(told: Told): Promise<void> {
     const last = await spawnDaemon(config)
     try {

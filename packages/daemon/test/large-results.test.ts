@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { postgresMissing, startPostgres, type TestPostgres } from '../src/testing/postgres.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../src/testing/spawn-daemon.ts'
 
-/** Results as large as a sandbox can make them, against a real process whose memory is measured. */
+/** Measures the memory of a real daemon process with the largest possible results. */
 const key = 'sk-test-0123456789abcdef'
 const missing = await postgresMissing()
 let postgres: TestPostgres | undefined
@@ -122,7 +122,7 @@ describe('clients that do not read', () => {
     return { daemon, call, base: `/v1/sessions/${body.id}` }
   }
 
-  /** A request whose answer stays in the daemon. */
+  /** Sends a request and does not read its response. */
   function unread({ url }: SpawnedDaemon, method: string, where: string, body = ''): Socket {
     const { hostname, port } = new URL(url)
     const socket = connect(Number(port), hostname)
@@ -177,7 +177,7 @@ describe('clients that do not read', () => {
 
   it('get large responses only while their project has memory', async () => {
     const { daemon, call, base } = await begin({ max_result_mb: 16 })
-    // More than two sockets buffer.
+    // More than the buffers of two sockets hold.
     const args = ['-c', 'head -c 15000000 /dev/zero | tr "\\0" x']
     await call('POST', `${base}/run`, { cmd: 'sh', args, exec_id: 'e', max_output_bytes: 15_000_000 })
     const before = rssMb(daemon)
@@ -208,7 +208,7 @@ function callerOf({ url }: SpawnedDaemon) {
   }
 }
 
-/** 0 when it has ended. */
+/** Returns 0 when the process has ended. */
 function rssMb({ process }: SpawnedDaemon): number {
   try {
     return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${process.pid}/status`, 'utf8'))![1]) / 1024

@@ -185,7 +185,7 @@ describe('reconciliation', () => {
     const { store } = daemon.context
     const made = await daemon.session({ idempotency_key: 'cut' })
     const before = (await sandboxes()).length
-    // As a daemon leaves it that is killed between the sandbox and the row.
+    // The state after a daemon was killed between creating the sandbox and updating the row.
     await store.sessions.update(made, undefined, { status: 'creating', sandbox_id: null })
     await daemon.restart()
     expect(await get(made)).toMatchObject({ status: 'failed', status_by: 'reconciler' })

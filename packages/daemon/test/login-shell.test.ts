@@ -19,7 +19,7 @@ describe.skipIf(reason)(`login shells of sessions${reason ? ` (skipped: ${reason
   })
   afterAll(() => daemon?.stop())
 
-  /** A session whose user has these files. */
+  /** Creates a session whose user has these files. */
   async function sessionWith(files: Record<string, string>, of = client) {
     const session = await of.createSession()
     const { stdout } = await session.run('sh', { args: ['-c', 'echo "$HOME"'] })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** `vitest run packages/daemon/test/openapi -u` writes the document anew. */
+/** To regenerate the document, run `vitest run packages/daemon/test/openapi -u`. */
 describe('the OpenAPI document', () => {
   let daemon: TestDaemon
   beforeAll(async () => {

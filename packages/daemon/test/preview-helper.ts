@@ -6,8 +6,8 @@ import { connect } from 'node:net'
 import { eventsOf, type TestDaemon } from '../src/testing/daemon.ts'
 
 /**
- * A server that runs in a sandbox: says what it was asked (`/echo`), takes and gives much (`/sum`, `/big`), events
- * (`/events`), WebSockets, and answers that a hostile program would give.
+ * A server that runs in a sandbox: echoes requests (`/echo`), receives and sends large bodies (`/sum`, `/big`), and has
+ * events (`/events`), WebSockets and hostile responses.
  */
 const program = `
 import { createServer } from 'node:http'
@@ -50,9 +50,7 @@ export interface Inside {
   readonly port: number
 }
 
-/**
- * A session in which the server listens, on a port that the system chose: without isolation it is one of the machine's.
- */
+/** Creates a session with the server. The system chooses the port, because without isolation it is the machine's. */
 export async function sessionWithServer(daemon: TestDaemon, body: object = {}): Promise<Inside> {
   const id = await daemon.session({ ...body })
   return { id, port: await startServer(daemon, id) }
@@ -86,7 +84,7 @@ export interface Got {
   text: string
 }
 
-/** A request to the listener of previews, under any name. */
+/** Sends a request to the preview listener, with any host name. */
 export async function visit(
   daemon: TestDaemon,
   where: { host?: string; path?: string; method?: string; headers?: Record<string, string>; body?: string },
@@ -107,7 +105,7 @@ export async function visit(
   return { status: response.statusCode, headers: response.headers, text }
 }
 
-/** Bytes as they are, and everything that comes back until the connection ends. */
+/** Sends raw bytes and returns all data until the connection ends. */
 export async function raw(daemon: TestDaemon, bytes: string): Promise<string> {
   const socket = connect(Number(new URL(daemon.daemon.previewUrl!).port), '127.0.0.1')
   socket.write(bytes, 'latin1')

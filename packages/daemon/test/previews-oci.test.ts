@@ -41,7 +41,7 @@ describe.skipIf(reason)(`previews of isolated sandboxes${reason ? ` (skipped: ${
       text: 'POST /a?b=1 300000',
     })
     expect((await visit(daemon, { ...at(two), body: '' })).status).toBe(502)
-    // What listens is shown also when it is not open.
+    // A port with a listener is listed even if it is not open.
     await daemon.call('DELETE', `/v1/sessions/${one}/ports/3000`)
     expect(await ports(one)).toMatchObject([{ port: 3000, visibility: null, url: null, listening: true }])
     expect((await visit(daemon, at(one))).status).toBe(404)

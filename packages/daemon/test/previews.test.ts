@@ -136,7 +136,7 @@ describe('a port', () => {
   })
 })
 
-describe('what goes through', () => {
+describe('previews forward', () => {
   beforeAll(() => open({ visibility: 'private' }))
 
   it('bodies of any size, both ways, in bounded memory', async () => {
@@ -337,7 +337,7 @@ describe('refused visitors', () => {
       `POST / HTTP/1.1\r\n${host}connection: upgrade\r\nupgrade: websocket\r\ncontent-length: ${hidden.length}\r\n\r\n${hidden}`,
     ]
     for (const bytes of odd) {
-      // Something that ends the connection, should the first request have been taken.
+      // The second request ends the connection if the first was accepted.
       const text = await raw(daemon, `${bytes}GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`)
       expect(text, bytes).not.toMatch(/HTTP\/1\.1 (2|101)/)
       expect(text, bytes).not.toContain('/hidden')
@@ -365,7 +365,7 @@ describe('a session that does not run', () => {
     })
     expect(await status()).toBe('stopped')
     await open({ wake_on_visit: true }, at)
-    // Woken; but its server is not there any more.
+    // The session is running again, but its server is not.
     expect((await visit(daemon, { host: named(at) })).status).toBe(502)
     expect(await status()).toBe('running')
     await startServer(daemon, at.id, at.port)

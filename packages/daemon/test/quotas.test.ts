@@ -4,7 +4,7 @@ import type { DaemonProvider } from '../src/sessions/index.ts'
 import { type Answer, startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { postgresMissing, startPostgres, type TestPostgres } from '../src/testing/postgres.ts'
 
-/** Quotas hold on every way on which something begins to run, however many ask at once. */
+/** Quotas apply to creates, forks, starts and wakes, also to concurrent ones. */
 const missing = await postgresMissing()
 let postgres: TestPostgres | undefined
 beforeAll(async () => {
@@ -28,7 +28,7 @@ describe.each([
       () => true,
       async ({ stdout }) => void (await stdout.write('x')),
     )
-    // As long as copies of real sandboxes take.
+    // About as long as copies of real sandboxes take.
     provider.fault({ on: 'fork', delayMs: 100, times: Number.POSITIVE_INFINITY })
     const database = kind === 'SQLite' ? {} : { db_url: await postgres!.database(`quotas${count++}`) }
     const daemon = await startTestDaemon(
@@ -42,7 +42,7 @@ describe.each([
   const running = async (daemon: TestDaemon) =>
     (await daemon.call('GET', '/v1/sessions?status=running')).body.sessions.length
 
-  it.skipIf(skipped)('forks at once: not one more than the project may have', async () => {
+  it.skipIf(skipped)('concurrent forks do not exceed the quota', async () => {
     const daemon = await begin({ sessions: 6 })
     const id = await daemon.session()
     const forks = await Promise.all(
@@ -53,7 +53,7 @@ describe.each([
     expect(await daemon.context.provider.list()).toHaveLength(6)
   })
 
-  it.skipIf(skipped)('creates at once count processors, memory and disk', async () => {
+  it.skipIf(skipped)('concurrent creates count processors, memory and disk', async () => {
     const daemon = await begin({ cpu: 2, mem_mb: 4096, disk_mb: 3000 })
     const body = { limits: { cpu: 0.5, memory_mb: 512, disk_mb: 1000 } }
     const answers = await Promise.all(
@@ -86,7 +86,7 @@ describe.each([
     expect(await running(daemon)).toBe(2)
   })
 
-  it.skipIf(skipped)('a paused session counts as running, so that it can always go on', async () => {
+  it.skipIf(skipped)('a paused session counts as running, so that it can always resume', async () => {
     const daemon = await begin({ cpu: 1 })
     const id = await daemon.session({ limits: { cpu: 1 } })
     expect((await daemon.call('POST', `/v1/sessions/${id}/pause`)).status).toBe(200)
@@ -94,7 +94,7 @@ describe.each([
     expect((await daemon.call('POST', `/v1/sessions/${id}/resume`)).status).toBe(200)
   })
 
-  it.skipIf(skipped)('sessions of a snapshot count what they take over', async () => {
+  it.skipIf(skipped)('sessions of a snapshot count inherited limits', async () => {
     const daemon = await begin({ mem_mb: 1150 })
     const id = await daemon.session({ limits: { memory_mb: 600 } })
     const { body } = await daemon.call('POST', `/v1/sessions/${id}/snapshots`, {})

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DaemonProvider } from '../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** A key that may only read must not make anything run, on any route. */
+/** A key with the scope `read` must not start a sandbox on any route. */
 let daemon: TestDaemon
 let readKey: string
 let routes: Array<{ path: string; scope: string }>
@@ -44,7 +44,7 @@ describe.each(['stop', 'pause'] as const)('a session after %s', (how) => {
         .replace('{exec_id}', 'e')
         .replace('{terminal_id}', 't')
         .replace('{port}', '3000')
-      // Some answer with a stream that has no end.
+      // Some responses are endless streams.
       const answer = await daemon
         .fetch(`${where}?path=a`, { key: readKey, signal: AbortSignal.timeout(500) })
         .catch(() => undefined)

@@ -143,7 +143,7 @@ describe('commands with an id', () => {
       output_buffer_bytes: 4096,
     }
     await daemon.call('POST', `${base}/run`, body)
-    // Not before all of it was said: while somebody reads, nothing is dropped.
+    // Wait for all output first, because nothing is dropped while a client reads.
     const said = () => daemon.call('POST', `${base}/run`, { cmd: 'test', args: ['-e', 'said'] })
     await expect.poll(async () => (await said()).body.exit_code, { timeout: 20_000 }).toBe(0)
     expect((await daemon.call('GET', `${base}/execs/loud/output?after=0`)).body.code).toBe('gone')
@@ -158,7 +158,7 @@ describe('commands with an id', () => {
       headers: { 'last-event-id': String(gone.body.details.oldest - 1) },
     })
     expect((await all(eventsOf(rest))).at(-1)?.event).toBe('exit')
-    // Its sandbox does not run any more; the store still has what came last.
+    // The sandbox is stopped, but the store has the newest output.
     await daemon.call('POST', `${base}/stop`)
     expect((await daemon.call('GET', `${base}/execs/loud`)).body).toMatchObject({ status: 'done' })
     const from = gone.body.details.oldest - 1

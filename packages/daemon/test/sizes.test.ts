@@ -5,11 +5,11 @@ import type { DaemonProvider } from '../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { lengthsAround, numbersAround, type Schema, Sizes } from './sizes.ts'
 
-/** Programs of this provider are functions: nothing that is sent here runs on the machine. */
+/** The memory provider runs functions instead of programs, so commands are harmless. */
 let daemon: TestDaemon
 const errors: string[] = []
 const maxBodyBytes = 2 * 1_048_576
-/** Of requests that carry neither content nor a program. */
+/** The limit of JSON bodies without file content or a program. */
 const maxSmallBodyBytes = 524_288
 beforeAll(async () => {
   const provider = new MemoryProvider({
@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterAll(() => daemon?.stop())
 
-/** Statuses that say “the server is at fault”. 501 says that this provider lacks an ability. */
+/** Server errors. 501 means that this provider lacks a capability. */
 const isFault = (status: number) => status >= 500 && status !== 501
 
 interface Operation {
@@ -47,7 +47,7 @@ interface Known {
   snapshot: string
 }
 
-/** What every operation can refer to. Made again when a request has ended it. */
+/** Creates the objects that operations refer to, and replaces those that a request has removed. */
 async function ensure(known: Partial<Known>): Promise<Known> {
   const state = known.session && (await daemon.call('GET', `/v1/sessions/${known.session}`)).body.status
   if (state === 'running') return known as Known
@@ -75,7 +75,7 @@ describe('every size in the API’s document', () => {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal: AbortSignal.timeout(60_000),
       })
-      // A stream of events has no end of its own.
+      // An event stream does not end by itself.
       const isStream = response.headers.get('content-type')?.includes('event-stream')
       if (isStream) await response.body?.cancel()
       else await response.arrayBuffer()
@@ -119,7 +119,7 @@ describe('every size in the API’s document', () => {
   })
 })
 
-/** Texts for a parameter: numbers where it takes one, and lengths. A URL of more than 16 KiB is refused as a whole. */
+/** Values for a parameter: numbers, and texts of several lengths. URLs of more than 16 KiB are refused. */
 function parameterValues(schema: Schema): string[] {
   const numbers = numbersAround(1000).map(String)
   const lengths = lengthsAround(schema.maxLength ?? 500).filter((length) => length <= 20_000)
@@ -127,7 +127,7 @@ function parameterValues(schema: Schema): string[] {
 }
 
 describe('declared and real sizes of requests', () => {
-  /** What the daemon answers to these bytes: a status, or `closed`. */
+  /** Sends raw bytes. Returns the status of the response, or `closed`. */
   const raw = (text: string, send: 'end' | 'write' = 'end') =>
     new Promise<number | 'closed'>((resolve, reject) => {
       const { hostname, port } = new URL(daemon.daemon.url)

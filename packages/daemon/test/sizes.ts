@@ -1,6 +1,6 @@
 import { requestLimits } from '../src/sessions/index.ts'
 
-/** A part of a JSON schema, as far as it says how large a value may be. */
+/** The parts of a JSON schema that limit the size of a value. */
 export interface Schema {
   $ref?: string
   type?: string
@@ -24,25 +24,25 @@ export interface Schema {
   format?: string
 }
 
-/** One way to change a valid value: its name, and the value. */
+/** A changed value and its description. */
 export interface Variant {
   readonly what: string
   readonly value: unknown
 }
 
-/** 0, 1, the limit and its neighbours, and two numbers that break careless arithmetic. */
+/** 0, 1, the limit and its neighbours, and two numbers that overflow. */
 export function numbersAround(limit: number): number[] {
   return [...new Set([0, 1, limit - 1, limit, limit + 1, 2 ** 31, 2 ** 53])]
 }
 
-/** For lengths and counts: too large a number is not sent, but a megabyte is. */
+/** For lengths and counts: at most a megabyte. */
 export function lengthsAround(limit: number): number[] {
   return [...new Set([0, 1, limit - 1, limit, limit + 1, 1_048_577])].filter((length) => length <= 1_100_000)
 }
 
 /**
- * A valid value for a schema, and variants of it in each of which one number, length or count is at or beyond a limit.
- * `samples` names values for fields that a schema alone cannot say, such as the path of a file that exists.
+ * Generates a valid value for a schema, and variants with one number, length or count at or beyond a limit. `samples`
+ * has values that a schema cannot describe, such as the path of an existing file.
  */
 export class Sizes {
   readonly #schemas: Record<string, Schema>
@@ -53,7 +53,7 @@ export class Sizes {
     this.#samples = samples
   }
 
-  /** Required fields only. */
+  /** Returns a value with the required fields only. */
   valid(given: Schema, name = ''): unknown {
     const schema = this.#resolved(given)
     if (name in this.#samples) return this.#samples[name]

@@ -4,9 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/**
- * Clients who are slow on purpose, or do not read, or are many. Others are served meanwhile, and the slow are let go.
- */
+/** Slow clients, clients that do not read, and many clients. Others are served meanwhile, and slow ones are cut off. */
 let daemon: TestDaemon
 const sockets: Socket[] = []
 beforeAll(async () => {
@@ -19,7 +17,7 @@ afterAll(() => daemon?.stop())
 
 const authorization = () => `authorization: Bearer ${daemon.key}\r\n`
 
-/** A connection that says this, and then a byte now and then, for as long as it is listened to. */
+/** Opens a connection that sends `start`, and then `more` at intervals until the daemon closes it. */
 function drip(url: string, start: string, more: string): { socket: Socket; ended: Promise<string> } {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   sockets.push(socket)
@@ -56,7 +54,7 @@ describe('slow', () => {
     const head = `${line} HTTP/1.1\r\nhost: x\r\n${authorization()}content-length: 100000\r\n\r\n`
     const { socket, ended } = drip(daemon.daemon.url, `${head}{"name":`, ' ')
     await once(socket, 'data')
-    // What is not read to its end is either let go, or no longer listened to.
+    // The daemon responds with a timeout, or closes the connection after its response.
     if (line.startsWith('POST')) expect(await ended).toMatch(/^HTTP\/1\.1 504 [\s\S]*connection: close/)
     else socket.destroy()
     expect(type).toBeDefined()
@@ -134,7 +132,7 @@ describe('a daemon that is stopping', () => {
       })
     try {
       expect((await ask()).status).toBe(200)
-      // One who does not read is waited for a moment, so there is a moment to ask in.
+      // The daemon waits briefly for a client that does not read, so the test can send a request meanwhile.
       const id = await other.session()
       const body = JSON.stringify({ cmd: 'sh', args: ['-c', 'yes'], stream: true })
       const stuck = connect(Number(new URL(other.daemon.url).port), '127.0.0.1')

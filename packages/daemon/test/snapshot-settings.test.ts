@@ -3,9 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DaemonProvider } from '../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/**
- * A session that is made of a snapshot is like its origin, as far as it may be; where it is not, the answer says so.
- */
+/** A session of a snapshot inherits the settings of its origin. The response notes the settings that it cannot inherit. */
 const provider = new MemoryProvider({ createOptions: ['resources', 'providerOptions', 'image'] })
 const limits = { cpu: 3, memory_mb: 900, pids: 77, disk_mb: 1234 }
 let daemon: TestDaemon
@@ -58,7 +56,7 @@ describe('a session of a snapshot', () => {
       expect(body.notes).toEqual([
         'image: a snapshot brings its own, python; host was not used.',
         'env: values are not part of a snapshot; pass MODE, TOKEN again.',
-        'limits.cpu: 3 is more than is allowed here; 2 is used.',
+        'limits.cpu: 3 exceeds the limit; 2 is used.',
         'network_mode: open is not allowed here; none is used.',
       ])
     } finally {

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 import { postgresMissing, startPostgres, type TestPostgres } from '../src/testing/postgres.ts'
 
-/** The database keeps no more than its budget, gives the space back, and a full disk does not stop the daemon. */
+/** The database stays within its budget and returns space, and a full disk does not stop the daemon. */
 const missing = await postgresMissing()
 let postgres: TestPostgres | undefined
 beforeAll(async () => {
@@ -62,8 +62,8 @@ describe.each([
       expect(await store.size()).toBeLessThan(48 * 2 ** 20)
       const { size } = await stat(path.join(daemon.folder, 'sandkasten.db-wal'))
       expect(size).toBeLessThan(48 * 2 ** 20)
-      // The space of removed results goes back to the file system: new results would reuse it and hide that.
-      Object.assign(daemon.daemon.sessions.context.config, { keep_project_results_mb: 1 })
+      // Removed results return their space to the file system. Without new results, nothing reuses that space.
+      Object.assign(daemon.context.config, { keep_project_results_mb: 1 })
       await daemon.daemon.sessions.reaper.run()
       expect(await store.size()).toBeLessThan(8 * 2 ** 20)
     },
@@ -83,7 +83,7 @@ describe.skipIf(!mayMount)(`a full disk${mayMount ? '' : ' (skipped: mounting ne
     await daemon.call('POST', `${base}/run`, { cmd: 'echo', args: ['kept'], exec_id: 'e' })
     const filler = path.join(folder, 'filler')
     await writeFile(filler, Buffer.alloc(8_000_000)).catch(() => {})
-    // Commands with an id need a row. They take what room is left in the file, and then are refused.
+    // Commands with an id need a row. They use the remaining space in the file, and then are refused.
     let refused = 0
     for (let at = 0; at < 200 && refused < 3; at += 1) {
       const { status } = await daemon.call('POST', `${base}/run`, {
@@ -102,7 +102,7 @@ describe.skipIf(!mayMount)(`a full disk${mayMount ? '' : ' (skipped: mounting ne
       expect({ status, body }).toMatchObject({ status: 200, body: { destroyed: true } })
       expect((await daemon.call('GET', `/v1/sessions/${id}`)).body.status).toBe('destroyed')
     }
-    // What was deleted left some room in the file.
+    // Deleted rows have left some space in the file.
     let created = 201
     for (let count = 0; count < 100 && created === 201; count += 1)
       created = (await daemon.call('POST', '/v1/sessions', {})).status

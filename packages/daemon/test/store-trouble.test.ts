@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../src/testing/daemon.ts'
 
-/** SQLite that cannot be written for a while: said clearly, and nothing that was told is lost. */
+/** While SQLite cannot be written, the daemon reports it, and no acknowledged change is lost. */
 let folder: string
 let daemon: TestDaemon
 const cleanUps: Array<() => unknown> = []
@@ -29,9 +29,9 @@ async function begin(db_path: string): Promise<{ id: string; base: string }> {
   return { id, base }
 }
 
-/** What works without a write, and what says why it does not. */
+/** Checks that reads work, and that writes fail with the expected error. */
 async function inTrouble(base: string, expected: { status: number; code: string }): Promise<void> {
-  // With a name, its row comes before its sandbox; without, at the same time.
+  // With a name the row is written before the sandbox is created, without a name at the same time.
   const wanted = Array.from({ length: 8 }, (_, at) => (at % 2 ? { name: 'in trouble' } : {}))
   const answers = await Promise.all(wanted.map((body) => daemon.call('POST', '/v1/sessions', body)))
   for (const { status, body, headers } of answers) {
@@ -44,11 +44,11 @@ async function inTrouble(base: string, expected: { status: number; code: string 
   expect((await daemon.call('POST', `${base}/run`, { cmd: 'echo', args: ['works'] })).body.stdout).toBe(
     'works\n',
   )
-  // It ends while its end cannot be written down.
+  // The command ends while its result cannot be written.
   await daemon.call('POST', `${base}/fs/write`, { path: 'go', content: '' })
 }
 
-/** Everything that was told is there, what was refused is not, and it goes on. */
+/** Checks that acknowledged changes exist, that refused ones do not, and that writes work again. */
 async function afterwards(base: string): Promise<void> {
   await expect
     .poll(async () => (await daemon.call('GET', `${base}/execs/e?wait_ms=5000`)).body)

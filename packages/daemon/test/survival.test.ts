@@ -69,7 +69,7 @@ describe('a killed daemon', () => {
       ['stdout', 'after\n'],
       ['exit', 0],
     ])
-    // A repeat of the request that was cut off gets the result of the first.
+    // Repeating the interrupted request returns the result of the first command.
     expect(await after.json('POST', `${base}/run`, run)).toMatchObject({
       exec_id: 'long',
       stdout: 'before\nafter\n',
@@ -105,7 +105,7 @@ describe('a stopped daemon', () => {
     cleanUps.push(() => next.end('SIGTERM'))
     const after = client(next)
     expect((await after.json('GET', `${base}/execs/sleeper`)).status).toBe('running')
-    // Without isolation a shell ends with its daemon, and that is said; nothing is run twice.
+    // Without isolation a shell ends with its daemon. The command fails with `interrupted` and is not run twice.
     expect(await after.json('POST', `${base}/exec`, inShell)).toMatchObject({ code: 'interrupted' })
     await after.json('DELETE', base)
   })
@@ -128,7 +128,7 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
         code: 'conflict',
       })
       await neighbour.daemon.sessions.reconciler.run()
-      // Neither is told by the other what it wrote.
+      // The daemons do not notify each other of new events.
       const stream = eventsOf(await neighbour.fetch(`${base}/events`))
       expect((await stream.next()).value.event).toBe('session.running')
       await daemon.call('POST', `${base}/stop`)
@@ -153,7 +153,7 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
     expect(away.headers.get('retry-after')).toBe('1')
     expect((await daemon.call('GET', '/readyz')).status).toBe(503)
     expect((await daemon.call('GET', '/healthz')).status).toBe(200)
-    // The command ends while nothing can be written down.
+    // The command ends while the database is away.
     const { provider } = daemon.context
     const [sandbox] = await provider.list()
     await (await provider.get(sandbox!.sandboxId)).writeFile('go', '')
@@ -175,7 +175,7 @@ describe.skipIf(noPostgres)(`on Postgres${noPostgres ? ` (skipped: ${noPostgres}
     const ended = await daemon.call('GET', `${base}/execs/e?wait_ms=30000`)
     expect(ended.body).toMatchObject({ status: 'done', result: { exit_code: 0, stdout: 'out\n' } })
     expect((await daemon.call('POST', `${base}/run`, { cmd: 'true' })).body.exit_code).toBe(0)
-    // None of the creates that were refused has left anything.
+    // Refused creates have left nothing behind.
     await daemon.daemon.sessions.reconciler.run()
     expect((await daemon.call('GET', '/v1/sessions')).body.sessions).toMatchObject([
       { id, status: 'running' },

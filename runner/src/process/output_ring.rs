@@ -44,7 +44,7 @@ impl Ring {
         self.capacity
     }
 
-    /// The oldest kept event; `last + 1` if there is none.
+    /// The oldest kept event; `last + 1` if no event is kept.
     pub fn first(&self) -> u64 {
         self.last + 1 - self.events.len() as u64
     }

@@ -40,7 +40,7 @@ impl Timers {
         }
     }
 
-    /// Milliseconds until the next deadline, rounded up; -1 if there is none.
+    /// Milliseconds until the next deadline, rounded up; -1 without a deadline.
     pub fn wait_ms(&self) -> i32 {
         match self.0.peek() {
             None => -1,

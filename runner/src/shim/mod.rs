@@ -101,7 +101,7 @@ fn live(setup: &Setup) -> Result<(), Failure> {
     };
     name(WITNESS);
     let null = host_proc::open("/dev/null", libc::O_RDONLY).map_err(|error| format!("/dev/null: {error}"));
-    // SAFETY: numbers only. The task was the last that comes from there.
+    // SAFETY: numbers only. The task was the last message on standard input.
     if let Err(message) = null.map(|null| unsafe { libc::dup2(null.as_raw_fd(), 0) }) {
         return Err(prepared.failed(message).into());
     }

@@ -139,8 +139,8 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 pub fn widen_socket(fd: RawFd, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let size = size_of_val(&bytes) as libc::socklen_t;
-    // SAFETY: the pointer and the size are those of one number, which outlives the call. What is no socket
-    // is left as it is.
+    // SAFETY: the pointer and the size are those of one number, which outlives the call. The call fails
+    // without an effect if the descriptor is not a socket.
     unsafe {
         libc::setsockopt(
             fd,

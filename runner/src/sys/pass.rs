@@ -55,7 +55,7 @@ fn with_message<T>(byte: &mut [u8; 1], control: &mut Control, act: impl FnOnce(&
         iov_base: byte.as_mut_ptr().cast(),
         iov_len: 1,
     };
-    // SAFETY: msghdr is plain data; the pointers in it are to what outlives `act`.
+    // SAFETY: msghdr is plain data; its pointers refer to values that outlive `act`.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut vector;
     message.msg_iovlen = 1;

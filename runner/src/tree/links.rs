@@ -36,7 +36,7 @@ impl Links {
         }
     }
 
-    /// Links the name to an earlier copy. Returns false if there is none.
+    /// Links the name to an earlier copy. Returns false if there is no earlier copy.
     pub fn again(&mut self, stat: &libc::stat64, to: RawFd, name: &CStr) -> io::Result<bool> {
         let key = (stat.st_dev, stat.st_ino);
         let (Some(folder), Some(known)) = (&self.folder, self.known.get_mut(&key)) else {

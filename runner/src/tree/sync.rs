@@ -28,7 +28,7 @@ pub fn sync(paths: &[CString]) -> Outcome<()> {
         }
     }
     let write = |fd: &OwnedFd| {
-        // SAFETY: takes an open descriptor and numbers. What is wrong is said below.
+        // SAFETY: takes an open descriptor and numbers. The sync below reports errors.
         unsafe { libc::sync_file_range(fd.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     };
     found.iter().for_each(write);

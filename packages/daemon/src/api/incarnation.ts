@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 
-/** `Sandkasten-Incarnation: 2` — the caller means that start of the sandbox, and no later one. */
+/** Parses `Sandkasten-Incarnation: 2`, which limits a request to that start of the sandbox. */
 export function incarnationOf(request: Pick<FastifyRequest, 'headers'>): { incarnation?: number } {
   const header = request.headers['sandkasten-incarnation']
   if (header === undefined) return {}

@@ -79,7 +79,7 @@ function requestBody(body: z.ZodType | 'stream', schemas: Record<string, unknown
   return { required, content: { 'application/json': { schema: jsonSchema(body, 'input', schemas) } } }
 }
 
-/** Schemas with a name of their own are put aside, and referred to. */
+/** Moves named schemas into `components` and refers to them. */
 function jsonSchema(
   schema: z.ZodType,
   io: 'input' | 'output',

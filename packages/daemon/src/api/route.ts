@@ -7,21 +7,19 @@ import type { Caller, Scope } from '../keys/index.ts'
  * built from these objects.
  */
 export interface Route {
-  /** Its name in the document, in metrics and in the audit log. */
+  /** The name in the OpenAPI document, in metrics and in the audit log. */
   readonly id: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** With `{name}` for parameters. */
+  /** Parameters are written as `{name}`. */
   readonly path: string
   readonly access: Access
   readonly summary: string
   readonly tag: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
-  /** `stream`: the bytes as they come, of any type. */
+  /** `stream`: the handler gets the body as a stream, whatever its type. */
   readonly body?: z.ZodType | 'stream'
-  /**
-   * Its JSON carries content or programs, and may be as large as `max_body_mb` allows; that of other routes 512 KiB.
-   */
+  /** Raises the limit of a JSON body from 512 KiB to `max_body_mb`. For bodies with file content or programs. */
   readonly largeBody?: true
   readonly answer: Answer
   handle(call: Call): Promise<unknown>
@@ -33,12 +31,12 @@ export type Access = 'public' | Scope | 'operator'
 export interface Answer {
   readonly status?: number
   readonly description: string
-  /** The schema of a JSON response; `types` for any other. */
+  /** The schema of a JSON response. Other responses have `types`. */
   readonly schema?: z.ZodType
   readonly types?: readonly string[]
 }
 
-/** A checked request. */
+/** A request that was authorized and validated. */
 export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly caller: Caller
   readonly params: P
@@ -46,13 +44,13 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly body: B
   readonly request: FastifyRequest
   readonly reply: FastifyReply
-  /** Fires when the client goes away before it has its answer. */
+  /** Fires when the client disconnects before the response is sent. */
   readonly signal: AbortSignal
 }
 
 type Parsed<T> = T extends z.ZodType ? z.infer<T> : T extends 'stream' ? NodeJS.ReadableStream : undefined
 
-/** Types a route's handler by the route's schemas. */
+/** Infers the types of a handler's arguments from the route's schemas. */
 export function route<
   P extends z.ZodObject | undefined = undefined,
   Q extends z.ZodObject | undefined = undefined,
@@ -68,5 +66,5 @@ export function route<
   return spec as unknown as Route
 }
 
-/** A handler returns this when it has sent the response itself, or will. */
+/** Returned by handlers that send the response themselves. */
 export const answered = Symbol('answered')

@@ -29,7 +29,7 @@ export const createBody = z.strictObject({
     .max(100)
     .optional()
     .describe(
-      'Start from a saved disk. Limits and network come from its session unless they are given here.',
+      'Start from a saved disk. Limits and network come from the saved session unless you set them here.',
     ),
   ttl_seconds: seconds.optional().describe('How long the session may be idle.'),
   on_idle: endAction.optional(),
@@ -73,7 +73,9 @@ export const session = z
     cwd: z.string().nullable().describe('The working directory of the main shell.'),
     incarnation: z
       .int()
-      .describe('The number of starts. Send it as Sandkasten-Incarnation to be refused after another start.'),
+      .describe(
+        'Counts the starts of the sandbox. Send it as Sandkasten-Incarnation to make requests fail after a new start.',
+      ),
     snapshot_id: z.string().nullable(),
     wake_on_use: z.boolean(),
     ttl_seconds: z.number(),
@@ -83,12 +85,12 @@ export const session = z
     created_at: time,
     started_at: time,
     last_activity: time,
-    expires_at: time.nullable().describe('When the session ends unless it is used.'),
+    expires_at: time.nullable().describe('When the session ends if it is not used before.'),
     lifetime_ends_at: time.nullable(),
     notes: z
       .array(z.string())
       .optional()
-      .describe('After a create with snapshot_id: settings that were not inherited from its origin.'),
+      .describe('After a create with snapshot_id: settings that were not inherited from the saved session.'),
   })
   .meta({ id: 'Session' })
 
@@ -101,7 +103,7 @@ export const execBody = z.strictObject({
     .regex(/^[^\0]*$/, 'must not hold NUL'),
   timeout_ms: timeoutMs.optional(),
   shell: name.optional().describe('Default `main`.'),
-  exec_id: execId.optional().describe('Makes retries safe, and the command independent of this request.'),
+  exec_id: execId.optional().describe('Makes retries safe and lets the command outlive this request.'),
   stream: z.boolean().optional().describe('Respond with events (SSE), as with `Accept: text/event-stream`.'),
   max_output_bytes: z
     .int()
@@ -128,7 +130,7 @@ export const execResult = z
   })
   .meta({ id: 'ExecResult' })
 
-/** Linux takes no single argument of more than 128 KiB. */
+/** Linux limits a single argument to 128 KiB. */
 export const program = z
   .string()
   .min(1)
@@ -151,7 +153,7 @@ export const runBody = z.strictObject({
   timeout_ms: timeoutMs.optional(),
   stdin: z.string().optional().describe('Text, followed by end-of-file.'),
   stdin_base64: z.base64().optional(),
-  stdin_open: z.boolean().optional().describe('Keep it open for POST …/execs/{exec_id}/stdin.'),
+  stdin_open: z.boolean().optional().describe('Keep stdin open for POST …/execs/{exec_id}/stdin.'),
   exec_id: execId.optional(),
   detach: z
     .boolean()
@@ -201,7 +203,7 @@ export const exec = z
       .boolean()
       .optional()
       .describe(
-        'In lists: the result is omitted, because the results are too large together. Get it by its id.',
+        'In lists: the result is omitted because the list would be too large. Get the command by its id.',
       ),
   })
   .meta({ id: 'Exec' })

@@ -20,14 +20,14 @@ declare module 'fastify' {
   }
 }
 
-/** The HTTP server, made from the routes. It does not listen yet. */
+/** Builds the HTTP server from the routes. The caller starts listening. */
 export function buildServer(services: Services, routes: readonly Route[]): FastifyInstance {
   const { config, log, patience } = services
   const app = Fastify({
     logger: false,
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
     bodyLimit: Number.MAX_SAFE_INTEGER,
-    // Long commands, long streams: only the head of a request has a deadline here, its body gets one where it is read.
+    // Commands and streams may take long, so only the head of a request has a deadline here. Readers of a body set their own.
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 72_000,
@@ -38,7 +38,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
       maxHeaderSize: 16_384,
     },
     forceCloseConnections: true,
-    // While it ends, our own problem is answered, not the framework's.
+    // While the daemon stops, requests get our own problem response instead of Fastify's.
     return503OnClosing: false,
     routerOptions: { maxParamLength: 500, caseSensitive: true, ignoreTrailingSlash: false },
     frameworkErrors: (error, request, reply) => void fail(services, error, request, reply as FastifyReply),
@@ -53,7 +53,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
   scopeRequests(app)
   app.decorateRequest('caller', undefined)
   app.removeAllContentTypeParsers()
-  // Any type of body: JSON where the route wants JSON, bytes where it wants bytes.
+  // The route decides whether a body is JSON or bytes, so accept every content type.
   const { memory } = services.sessions
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const route = request.routeOptions.config.route
@@ -66,7 +66,7 @@ export function buildServer(services: Services, routes: readonly Route[]): Fasti
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
-    // Here, because a handler would be called only after the body was read.
+    // A 404 handler would run only after the body was read.
     done(request.is404 ? noRoute(request) : undefined)
   })
   app.addHook('onResponse', (request, reply, done) => {
@@ -118,7 +118,7 @@ function register(app: FastifyInstance, services: Services, route: Route): void 
 
 function noRoute({ method, url }: FastifyRequest): SandboxError {
   return new SandboxError('not_found', `There is no ${method} ${url.split('?')[0]}.`, {
-    hint: 'GET /openapi.json lists what there is.',
+    hint: 'GET /openapi.json lists all routes.',
   })
 }
 

@@ -9,11 +9,11 @@ import type { SocketRoute } from './upgrades.ts'
  * A terminal over a WebSocket.
  *
  *     client ──► binary: input            text: {"type":"resize",…}  {"type":"signal",…}
- *     server ──► binary: output, one message for each event, numbered on from `next` of {"type":"ready","next":1}
+ *     server ──► binary: output, one message per event; the first has the number `next` of {"type":"ready","next":1}
  *                text: {"type":"gone","oldest":n}  {"type":"exit","exit_code":0}
  *
- * To resume after a disconnect, connect with `?after=` and the number of the last message received. One client at a
- * time: another one gets 409. With `takeover=1` it takes the terminal over, and the first is closed with 4001.
+ * To resume after a disconnect, connect with `?after=` and the number of the last message received. A second client
+ * gets 409. With `takeover=1` it takes the terminal over, and the first connection is closed with 4001.
  */
 export function terminalSocket({ sessions }: Services): SocketRoute {
   const holders = new Map<string, WebSocket>()
@@ -31,7 +31,7 @@ export function terminalSocket({ sessions }: Services): SocketRoute {
       const takeover = query.get('takeover') === '1'
       if (holders.has(key) && !takeover)
         throw new SandboxError('conflict', 'Another client is connected to this terminal.', {
-          hint: 'Take it with takeover=1.',
+          hint: 'Connect with takeover=1 to take the terminal over.',
         })
       return async (socket) => {
         holders.get(key)?.close(4001, 'taken over')
@@ -80,7 +80,7 @@ function received(
   return terminal.write(message.data.data)
 }
 
-/** Everything after the event, and on; slowly for a slow client, which slows the program. Its exit, if it came. */
+/** Sends output after an event and returns the exit, if it came. A slow client slows the program. */
 async function send(
   socket: WebSocket,
   terminal: SandboxTerminal,

@@ -14,7 +14,7 @@ import { type Caller, includes, type Scope } from '../keys/index.ts'
 export interface SocketRoute {
   /** The action in the audit log. */
   readonly id: string
-  /** With a named group for each parameter; `id` is the session. */
+  /** Has a named group for each parameter; `id` is the session. */
   readonly path: RegExp
   readonly access: Scope
   connect(call: SocketCall): Promise<(socket: WebSocket) => Promise<void>>
@@ -29,9 +29,7 @@ export interface SocketCall {
   readonly signal: AbortSignal
 }
 
-/**
- * A browser cannot send headers with a WebSocket: there the key travels as a second protocol, `sandkasten.key.<key>`.
- */
+/** Browsers cannot send headers with a WebSocket, so they send the key as a second protocol, `sandkasten.key.<key>`. */
 const keyProtocol = 'sandkasten.key.'
 
 export function handleUpgrades(server: Server, services: Services, routes: readonly SocketRoute[]): void {

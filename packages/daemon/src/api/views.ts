@@ -3,12 +3,12 @@ import type { z } from 'zod'
 import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
 import type * as schemas from './schemas.ts'
 
-/** Our objects as the API shows them. */
+/** Responses of the API for objects of the store. */
 
 /** A page holds at most about this many bytes of labels and names; the cursor continues after it. */
 const pageBytes = 1_000_000
 
-/** The beginning of the rows that fits into one page; never empty unless there are no rows. */
+/** Returns the rows that fit into one page, and at least one. */
 export function boundedPage(rows: readonly Session[]): Session[] {
   let bytes = 0
   const end = rows.findIndex(({ labels, env_names, name }, at) => {

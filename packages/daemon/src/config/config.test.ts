@@ -75,7 +75,7 @@ defaults:
     ['defaults:\n  memory: 5', /has no key “memory”/, /memory_mb/],
     ['max:\n  memory_mb: 5\n  mem_limit_mb: 5', /has no key “mem_limit_mb”/, /memory_mb/],
     ['listen: "8080"', /not an address/, /127\.0\.0\.1:8080/],
-    ['listen: "0.0.0.0:8080"', /others can reach/, /behind_tls/],
+    ['listen: "0.0.0.0:8080"', /other machines can reach/, /behind_tls/],
     ['listen: "0.0.0.0:8080"\nbehind_tls: true\napi_key: short-key', /too short/, /24/],
     ['default_image: a\nallowed_images: [b]', /not in allowed_images/, /allowed_images/],
     ['session_ttl_seconds: soon', /session_ttl_seconds/, /session_ttl_seconds/],

@@ -8,7 +8,7 @@ import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './
 import { type FileConfig, type FrontName, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown-keys.ts'
 
-/** The configuration that is in force: checked, complete, with absolute paths. */
+/** The effective configuration: validated, with defaults and absolute paths. */
 export interface DaemonConfig
   extends Omit<
     FileConfig,
@@ -22,7 +22,7 @@ export interface DaemonConfig
   readonly db_path: string
   readonly allowed_images: readonly string[]
   readonly fronts: Readonly<Partial<Record<FrontName, FrontConfig>>>
-  /** The file that it was read from. */
+  /** The configuration file. */
   readonly file?: string
 }
 
@@ -32,11 +32,11 @@ export interface FrontConfig {
 }
 
 export interface LoadOptions {
-  /** A file that must be there. Default: `sandkasten.yaml` in `cwd`, if there is one. */
+  /** A file that must exist. Default: `sandkasten.yaml` in `cwd`, if it exists. */
   file?: string
   cwd?: string
   env?: Readonly<Record<string, string | undefined>>
-  /** Wins over file and environment: what the command line says. */
+  /** Settings of the command line. They override the file and the environment. */
   overrides?: Readonly<Record<string, unknown>>
 }
 
@@ -50,7 +50,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<DaemonConfi
   return complete(given, { base: found ? path.dirname(found.file) : cwd, env, file: found?.file })
 }
 
-/** From values as a file would hold them; for programs that embed the daemon, and tests. */
+/** Builds the configuration from the values of a file. For tests, and for programs that embed the daemon. */
 export function configOf(given: Readonly<Record<string, unknown>>): DaemonConfig {
   return complete({ ...given }, { base: process.cwd(), env: {} })
 }
@@ -90,10 +90,7 @@ function frontsOf(given: FileConfig['fronts']): DaemonConfig['fronts'] {
   )
 }
 
-/**
- * The engine's own default, so that images pulled by hand are found; it is the folder itself only where that is the
- * machine's.
- */
+/** The engine's default folder, where `sandkasten image pull` stores images, or a folder below `data_dir`. */
 function engineFolder(data: string): string {
   return data === machineData ? machineData : path.join(data, 'engine')
 }

@@ -16,7 +16,7 @@ describe('the configuration in docs/configuration.md', () => {
 
   it('has every key', () => {
     const keys = [...leavesOf(fileSchema).values()].map(({ path }) => path)
-    // The values of these are shown as one example.
+    // The documentation shows these sections as one example.
     const sections = ['docker', 'fronts', 'host_image', 'io_limit', 'open_network', 'quotas']
     const missing = keys.filter(
       ([first, ...rest]) =>

@@ -20,7 +20,7 @@ const others = [
   'AWAY_MS',
 ]
 
-/** The keys that environment variables set, in the shape of the file. */
+/** Reads settings from environment variables, in the shape of the file. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, unknown> {
   const leaves = leavesOf(fileSchema)
   const found: Record<string, unknown> = {}
@@ -34,7 +34,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   return found
 }
 
-/** All keys that can be set, with the name of their variable: `DEFAULTS_CPU_LIMIT` → defaults.cpu_limit. */
+/** All settings by the name of their variable: `DEFAULTS_CPU_LIMIT` → defaults.cpu_limit. */
 export function leavesOf(
   schema: z.ZodType,
   path: string[] = [],
@@ -44,7 +44,7 @@ export function leavesOf(
   return new Map(Object.entries(shape).flatMap(([key, inner]) => [...leavesOf(inner, [...path, key])]))
 }
 
-/** Text where text is wanted; otherwise what YAML makes of it, so that numbers, booleans and lists can be given. */
+/** Keeps the text for text settings. Parses other values as YAML, for numbers, booleans and lists. */
 function readValue(schema: z.ZodType, text: string): unknown {
   if (schema.safeParse(text).success) return text
   try {
@@ -57,14 +57,12 @@ function readValue(schema: z.ZodType, text: string): unknown {
   }
 }
 
-/**
- * Other programs may use our prefix too. Only a name that is close to one of our keys is refused, as a typing mistake.
- */
+/** Refuses a name that is close to a setting, as a typo. Other programs may use our prefix too. */
 function refuseMisspelt(variable: string, name: string, known: readonly string[]): void {
   if (others.includes(name)) return
   const near = nearest(name, known)
   if (near === undefined) return
-  throw new SandboxError('invalid_argument', `The environment variable ${variable} sets nothing.`, {
+  throw new SandboxError('invalid_argument', `The environment variable ${variable} is not a setting.`, {
     hint: `Did you mean ${prefix}${near}?`,
   })
 }

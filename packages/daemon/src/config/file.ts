@@ -23,7 +23,7 @@ export async function readFile(
   const [problem] = document.errors
   if (problem)
     throw new SandboxError('invalid_argument', `${file} is not YAML: ${problem.message.split('\n')[0]}`, {
-      hint: 'Correct that line.',
+      hint: 'Correct this line.',
     })
   const content: unknown = document.toJS() ?? {}
   if (typeof content !== 'object' || content === null || Array.isArray(content))

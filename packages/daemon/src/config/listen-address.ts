@@ -19,7 +19,7 @@ export function parseListen(text: string): ListenAddress {
   return { host, port }
 }
 
-/** Previews have a listener of their own, so that no page of a sandbox shares an origin with the API. */
+/** Previews have their own listener, so that no page of a sandbox shares an origin with the API. */
 export function previewListen(text: string | undefined, api: ListenAddress): ListenAddress | undefined {
   if (text === 'off') return undefined
   if (text === undefined) return { host: api.host, port: api.port === 0 ? 0 : (api.port % 65_535) + 1 }
@@ -35,7 +35,7 @@ export function isLoopback(host: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.')
 }
 
-/** An address that other machines reach carries keys, so it needs TLS in front and keys that cannot be guessed. */
+/** Requires TLS and a long key for an address that other machines can reach. */
 export function refuseUnsafe(config: DaemonConfig): void {
   if (!config.allowed_images.includes(config.default_image))
     throw new SandboxError(
@@ -59,13 +59,17 @@ export function refuseUnsafe(config: DaemonConfig): void {
   if (!config.behind_tls)
     throw new SandboxError(
       'invalid_argument',
-      `listen: others can reach ${open.host}, and keys would travel in clear text.`,
+      `listen: other machines can reach ${open.host}, and keys would be sent in clear text.`,
       {
-        hint: 'Listen on 127.0.0.1, or put a TLS proxy in front and say so with behind_tls: true.',
+        hint: 'Listen on 127.0.0.1, or use a TLS proxy and set behind_tls: true.',
       },
     )
   if (config.api_key !== undefined && config.api_key.length < 24)
-    throw new SandboxError('invalid_argument', 'api_key is too short for an address that others can reach.', {
-      hint: 'Use 24 characters or more, or leave it out: one is made at the first start.',
-    })
+    throw new SandboxError(
+      'invalid_argument',
+      'api_key is too short for an address that other machines can reach.',
+      {
+        hint: 'Use 24 characters or more, or leave it out: the first start creates a key.',
+      },
+    )
 }

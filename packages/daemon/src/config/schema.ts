@@ -1,14 +1,14 @@
 import { z } from 'zod'
 
 /**
- * What `sandkasten.yaml` may say: the names of the first plan, and ours. Every key is also an environment variable:
- * `SANDKASTEN_` and its path in capitals, such as `SANDKASTEN_DEFAULTS_MEMORY_MB`.
+ * The schema of `sandkasten.yaml`. Every key is also an environment variable: `SANDKASTEN_` and its path in capitals,
+ * such as `SANDKASTEN_DEFAULTS_MEMORY_MB`.
  */
 
 const seconds = z.int().positive().max(31_536_000)
 const megabytes = z.int().positive().max(16_777_216)
 
-/** What happens to a session at the end of its lease. */
+/** The action at the end of a session's lease. */
 export const endAction = z.enum(['stop', 'snapshot-and-stop', 'pause', 'destroy'])
 export type EndAction = z.infer<typeof endAction>
 
@@ -43,25 +43,25 @@ const defaults = z.strictObject({
     .positive()
     .max(86_400_000)
     .default(120_000)
-    .describe('Time limit of a command that is waited for and names none; at most max_exec_timeout_ms.'),
+    .describe('Default time limit of a command that is not detached; at most max_exec_timeout_ms.'),
   max_exec_timeout_ms: z
     .int()
     .positive()
     .max(86_400_000)
     .default(3_600_000)
-    .describe('The longest time limit that such a command may ask for.'),
+    .describe('The longest time limit of a command that is not detached.'),
   network_mode: z.enum(['none', 'open']).default('none'),
   login_shell: z
     .boolean()
     .default(true)
     .describe('Shells read the profile of the sandbox’s user, as `bash -l` does.'),
   readonly_rootfs: z
-    .literal(true, 'an image is always read-only here, a sandbox writes to a layer of its own; leave it out')
+    .literal(true, 'images are always read-only, and a sandbox writes to its own layer; leave this key out')
     .default(true),
 })
 
 const front = z.strictObject({
-  listen: z.string().describe('Address and port of its own.'),
+  listen: z.string().describe('The address and port of this front.'),
   url: z
     .string()
     .regex(
@@ -69,7 +69,7 @@ const front = z.strictObject({
       'must be a scheme and a host, such as https://e2b.example.com',
     )
     .optional()
-    .describe('What clients call that address.'),
+    .describe('The URL that clients use for this address.'),
 })
 
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
@@ -79,13 +79,13 @@ export const fileSchema = z.strictObject({
   behind_tls: z
     .boolean()
     .default(false)
-    .describe('Something in front speaks TLS: needed for an address that others can reach.'),
+    .describe('A proxy in front provides TLS. Required for an address that other machines can reach.'),
   api_key: z
     .string()
     .min(8)
     .max(512)
     .optional()
-    .describe('The first admin key. Without one it is made at the first start.'),
+    .describe('The first admin key. Default: created at the first start.'),
   data_dir: z.string().min(1).optional().describe('Sandboxes, database and the identity of this daemon.'),
   engine_dir: z
     .string()
@@ -123,12 +123,12 @@ export const fileSchema = z.strictObject({
         )
         .optional()
         .describe('Default: DOCKER_HOST, then the usual sockets of Docker and Podman.'),
-      network: z.string().min(1).optional().describe('Of its networks, the one for network_mode open.'),
+      network: z.string().min(1).optional().describe('The Docker network for network_mode open.'),
       userns: z
         .string()
         .min(1)
         .optional()
-        .describe('For Podman: `auto:size=65536` gives each sandbox ids of its own.'),
+        .describe('For Podman: `auto:size=65536` gives each sandbox its own range of ids.'),
     })
     .prefault({})
     .describe('For the isolator `docker`.'),
@@ -142,22 +142,20 @@ export const fileSchema = z.strictObject({
   pull_images: z
     .boolean()
     .default(false)
-    .describe('Get an allowed image from its registry when it is not here.'),
+    .describe('Pull an allowed image from its registry when it is missing.'),
   session_ttl_seconds: seconds.default(1800).describe('Idle time after which on_idle happens.'),
   on_idle: endAction.default('destroy'),
   lifetime_seconds: seconds.optional().describe('Time since its last start after which on_lifetime happens.'),
   on_lifetime: endAction.default('destroy'),
-  max_ttl_seconds: seconds
-    .default(604_800)
-    .describe('The longest idle time and lifetime that a session may ask for.'),
+  max_ttl_seconds: seconds.default(604_800).describe('The longest idle time and lifetime of a session.'),
   wake_on_use: z.boolean().default(false).describe('Start a stopped session when it is used.'),
-  keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are remembered.'),
+  keep_ended_seconds: seconds.default(604_800).describe('How long ended sessions are kept.'),
   keep_ended_sessions: z
     .int()
     .positive()
     .max(10_000_000)
     .default(20_000)
-    .describe('Ended sessions that are remembered for one project.'),
+    .describe('The number of ended sessions that are kept for one project.'),
   keep_project_results_mb: z
     .int()
     .min(32)
@@ -169,9 +167,16 @@ export const fileSchema = z.strictObject({
     .min(32)
     .max(1_048_576)
     .default(512)
-    .describe('The same for all projects together. The project that keeps most loses its oldest first.'),
-  keep_events_mb: z.int().positive().max(65_536).default(32).describe('Events that are kept, about.'),
-  keep_audit_mb: z.int().positive().max(65_536).default(128).describe('Audit log that is kept, about.'),
+    .describe(
+      'The same for all projects together. The project with the most results loses its oldest first.',
+    ),
+  keep_events_mb: z.int().positive().max(65_536).default(32).describe('The approximate size of kept events.'),
+  keep_audit_mb: z
+    .int()
+    .positive()
+    .max(65_536)
+    .default(128)
+    .describe('The approximate size of the kept audit log.'),
   defaults: defaults.prefault({}),
   max: z
     .strictObject({
@@ -181,7 +186,7 @@ export const fileSchema = z.strictObject({
       disk_limit_mb: megabytes.default(1_048_576),
     })
     .prefault({})
-    .describe('The most that one session may ask for.'),
+    .describe('The highest limits of one session.'),
   allowed_networks: z
     .array(z.enum(['none', 'open']))
     .min(1)
@@ -207,15 +212,15 @@ export const fileSchema = z.strictObject({
         .max(256)
         .default([])
         .describe(
-          'Addresses and networks, such as 10.1.0.0/16, that the network `open` reaches although they are closed.',
+          'Addresses and networks, such as 10.1.0.0/16, that the network `open` may reach although they are not public.',
         ),
     })
     .prefault({})
-    .describe('What the network `open` reaches besides the public internet.'),
+    .describe('Targets of the network `open` besides the public internet.'),
   pool: z
     .array(
       z.strictObject({
-        size: z.int().positive().max(1000).describe('How many are kept.'),
+        size: z.int().positive().max(1000).describe('The number of pooled sandboxes.'),
         image: z.string().min(1).optional(),
         cpu_limit: z.number().positive().optional(),
         memory_mb: megabytes.optional(),
@@ -226,13 +231,13 @@ export const fileSchema = z.strictObject({
       }),
     )
     .default([])
-    .describe('Sandboxes made beforehand, for sessions that ask for exactly this.'),
+    .describe('Sandboxes that are created in advance, for sessions with exactly these settings.'),
   pool_min_available_mb: z
     .int()
     .nonnegative()
     .default(512)
-    .describe('With less memory than this to be had on the machine, the pool is emptied.'),
-  quotas: quotas.prefault({}).describe('For every project that has none of its own.'),
+    .describe('The pool is emptied when less memory than this is available.'),
+  quotas: quotas.prefault({}).describe('For every project without its own quotas.'),
   domain: z
     .string()
     .regex(
@@ -241,12 +246,14 @@ export const fileSchema = z.strictObject({
     )
     .optional()
     .describe(
-      'Previews are at http://<port>-<id>.<domain>. Default: localhost, if that is where they are served.',
+      'Previews are at http://<port>-<id>.<domain>. Default: localhost, if previews listen on a local address.',
     ),
   preview_listen: z
     .string()
     .optional()
-    .describe('Where previews are served, or `off`. Default: the address of listen, its port + 1.'),
+    .describe(
+      'The address of the preview listener, or `off`. Default: the address of listen, with its port + 1.',
+    ),
   preview_url: z
     .string()
     .regex(
@@ -254,7 +261,9 @@ export const fileSchema = z.strictObject({
       'must be a scheme and a host, such as https://previews.example.com',
     )
     .optional()
-    .describe('What others call that address; its scheme and port also hold for the names below domain.'),
+    .describe(
+      'The URL that visitors use for this address. Its scheme and port also apply to names below domain.',
+    ),
   fronts: z
     .strictObject({
       e2b: front.optional(),
@@ -263,7 +272,7 @@ export const fileSchema = z.strictObject({
       opensandbox: front.optional(),
     } satisfies Record<FrontName, unknown>)
     .prefault({})
-    .describe('Wires of vendors, spoken on listeners of their own; see docs/fronts.md.'),
+    .describe('APIs of other vendors, each on its own listener; see docs/fronts.md.'),
   reaper_interval_seconds: z.number().positive().max(3600).default(5),
   log_level: z.enum(['silent', 'error', 'warn', 'info', 'debug']).default('info'),
   log_format: z
@@ -276,7 +285,9 @@ export const fileSchema = z.strictObject({
     .positive()
     .max(1024)
     .default(8)
-    .describe('For JSON bodies with a program or content; others may have 512 KiB. Streams have no limit.'),
+    .describe(
+      'For JSON bodies with a program or content. Other JSON bodies are limited to 512 KiB; streams have no limit.',
+    ),
   max_result_mb: z
     .int()
     .positive()
@@ -290,7 +301,7 @@ export const fileSchema = z.strictObject({
     .min(16)
     .max(65_536)
     .default(64)
-    .describe('Memory of one project for output that is collected and answers that are sent.'),
+    .describe('Memory of one project for collected output and unread responses.'),
 })
 
 export type FileConfig = z.infer<typeof fileSchema>

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml'
 import type { DaemonConfig } from './config.ts'
 
-/** The configuration in force, as it would be written in a file, without its secrets. */
+/** The effective configuration in the shape of the file, without secrets. */
 export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
   const { file: _, listen, preview_listen: previews, fronts, ...rest } = config
   return {

@@ -22,7 +22,7 @@ export function unknownKeys(
   }
 }
 
-/** The keys of an object schema, also below default and optional; undefined for anything else. */
+/** The keys of an object schema, also inside default and optional. Undefined for other schemas. */
 export function shapeOf(schema: z.ZodType): Record<string, z.ZodType> | undefined {
   if (schema instanceof z.ZodObject) return schema.shape as Record<string, z.ZodType>
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional)

@@ -4,7 +4,7 @@ import type { Store } from '../store/index.ts'
 /** Limits on what clients of a front can make the daemon remember. */
 export const recordLimits = { keyChars: 5000, dataBytes: 1_048_576, perSession: 1000 } as const
 
-/** One front's corner of the database: JSON under a kind and a key, for one project. */
+/** One front's records in the database: JSON by project, kind and key. */
 export class FrontRecords {
   readonly #store: Store['fronts']
   readonly #front: string
@@ -38,7 +38,7 @@ export class FrontRecords {
     await this.#store.put({ ...this.#row(projectId, kind, key, data), session_id: sessionId ?? null })
   }
 
-  /** For histories: when the session has too many records of this kind, the oldest go. */
+  /** For histories: removes the session's oldest records of this kind when there are too many. */
   async append(
     projectId: string,
     kind: string,
@@ -80,7 +80,7 @@ export class FrontRecords {
   #row(projectId: string, kind: string, key: string, data: unknown) {
     const json = JSON.stringify(data)
     if (key.length > recordLimits.keyChars || json.length > recordLimits.dataBytes)
-      throw new SandboxError('too_large', `A record of the kind “${kind}” is too large to be kept.`, {
+      throw new SandboxError('too_large', `A record of the kind “${kind}” is too large.`, {
         details: recordLimits,
         hint: 'Send shorter names and values.',
       })

@@ -10,7 +10,7 @@ import { scopeRequests } from '../http/request-scope.ts'
 import { bodyBudget, limitAnswers } from '../http/response-memory.ts'
 import type { Front, FrontFactory, FrontPlace } from './front.ts'
 
-/** The server of one front, with the limits of our API and the vendor's routes. It does not listen yet. */
+/** Builds the server of one front, with the limits of our API and the vendor's routes. The caller starts listening. */
 export function buildFront(name: FrontName, factory: FrontFactory, place: FrontPlace): FastifyInstance {
   const { config, log, metrics, audit, sessions, patience } = place.services
   const { memory } = sessions
@@ -63,12 +63,12 @@ export function buildFront(name: FrontName, factory: FrontFactory, place: FrontP
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
     reply.header('x-content-type-options', 'nosniff')
-    // Not in a handler, which would run only after the body was read.
+    // A 404 handler would run only after the body was read.
     if (request.is404)
       throw new SandboxError(
         'not_found',
         `There is no ${request.method} ${request.url.split('?')[0]} here.`,
-        { hint: 'See docs/fronts.md for what this front speaks.' },
+        { hint: 'docs/fronts.md lists what this front supports.' },
       )
   })
   app.addHook('onResponse', async (request, reply) => {

@@ -8,7 +8,7 @@ import { buildFront } from './server.ts'
 
 export interface Fronts {
   readonly urls: Readonly<Partial<Record<FrontName, string>>>
-  /** The addresses that they listen on. A preview never forwards to these. */
+  /** The addresses of the listeners. Previews never forward to them. */
   readonly listening: readonly string[]
   close(): Promise<void>
 }
@@ -38,7 +38,7 @@ export async function startFronts(
       }
       const app = buildFront(name, fronts[name], place)
       undo.push(() => {
-        // The server does not know connections that became tunnels, and would wait for them.
+        // Closing the server would wait for tunnels forever, because it does not track them.
         services.connections.cutAll()
         return app.close()
       })

@@ -1,8 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 
-/**
- * The part that `Range: bytes=…` asks for, its end exclusive. Several parts at once are not served: then the whole is.
- */
+/** Parses `Range: bytes=…`; the end is exclusive. A request for several ranges gets the whole file. */
 export function byteRange(
   header: string | undefined,
   size: number,
@@ -13,7 +11,7 @@ export function byteRange(
   const start = match[1] === '' ? Math.max(0, size - Number(match[2])) : Number(match[1])
   if (start <= last) return { start, end: last + 1 }
   throw new SandboxError('invalid_argument', `The range ${header} is not in a file of ${size} bytes.`, {
-    hint: 'Ask for less, or leave Range out.',
+    hint: 'Request a range within the file, or leave Range out.',
     details: { size },
   })
 }

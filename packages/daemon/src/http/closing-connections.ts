@@ -11,7 +11,7 @@ const lingerMs = 1_000
 export function closeSoon(socket: Duplex): void {
   if (socket.destroyed) return
   socket.end()
-  // Data that still arrives is not parsed as a request.
+  // Stop parsing data as requests.
   socket.removeAllListeners('data').on('data', () => {})
   socket.resume()
   const timer = setTimeout(() => socket.destroy(), lingerMs)
@@ -48,11 +48,11 @@ export async function refusalCloses(request: IncomingMessage): Promise<boolean> 
   return closesAfter(request)
 }
 
-/** A client that has not sent its whole body is not waited for. Says whether the connection closes after the answer. */
+/** Returns whether the connection closes after the response, because the client has not sent its whole body. */
 export function closesAfter(request: IncomingMessage): boolean {
   if (request.complete) return false
   const { socket } = request
-  // Called by Node when the answer is sent and the connection was announced to close.
+  // Node calls this when the response is sent with `Connection: close`.
   socket.destroySoon = () => closeSoon(socket)
   return true
 }

@@ -6,7 +6,7 @@ import type { Metrics } from '../metrics.ts'
 import { problemOf, translate } from './problems.ts'
 
 const heartbeatMs = 15_000
-/** How long the first event is awaited before the head is sent. */
+/** How long the head waits for the first event. */
 const headMs = 100
 
 export interface ServerEvent {

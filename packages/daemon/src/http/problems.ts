@@ -45,7 +45,7 @@ export function retryAfterSeconds(problem: Problem): number | undefined {
   return problem.status === 503 ? 1 : undefined
 }
 
-/** Our errors unchanged, the framework's by their status. Any other error is internal, and its text is not shown. */
+/** Returns our errors unchanged and maps Fastify's by status. Other errors become `internal`, without their text. */
 export function translate(error: unknown): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown }
@@ -68,5 +68,5 @@ const byStatus: Record<number, SandboxErrorCode> = {
   431: 'too_large',
 }
 
-/** Only what can go wrong before a route is known; the command line and the SDK send requests that are well-formed. */
+/** Hints for malformed requests. Our SDK and command line do not send such requests, so HTTP hints are enough. */
 const hints: Partial<Record<SandboxErrorCode, string>> = { timeout: 'Send the request faster.' }

@@ -11,7 +11,7 @@ export interface BodyLimits {
   readonly take?: (bytes: number) => void
 }
 
-/** The body of a request as JSON: bounded in size and time, strictly UTF-8. Nothing sent is `{}`. */
+/** Reads a JSON body in strict UTF-8, with limits on size and time. An empty body is `{}`. */
 export async function readJson(payload: IncomingMessage, options: BodyLimits): Promise<unknown> {
   const declared = Number(payload.headers['content-length'] ?? 0)
   if (declared > options.maxBytes) throw tooLarge(options.maxBytes)
@@ -30,7 +30,7 @@ export async function readJson(payload: IncomingMessage, options: BodyLimits): P
   try {
     return JSON.parse(text)
   } catch (cause) {
-    // Text that is nested too deep ends here too, as a RangeError.
+    // Also catches the RangeError of text that is nested too deeply.
     throw new SandboxError('invalid_argument', 'The body is not JSON.', {
       cause,
       hint: 'Send a JSON object.',
@@ -38,7 +38,7 @@ export async function readJson(payload: IncomingMessage, options: BodyLimits): P
   }
 }
 
-/** All of a body, bounded in size and time. */
+/** Reads a whole body, with limits on size and time. */
 export function readBytes(payload: IncomingMessage, { maxBytes, maxMs, take }: BodyLimits): Promise<Buffer> {
   if (payload.complete) return wholeBody(payload, maxBytes)
   return new Promise((resolve, reject) => {
@@ -72,7 +72,7 @@ export function readBytes(payload: IncomingMessage, { maxBytes, maxMs, take }: B
   })
 }
 
-/** All of it has come with the head, as that of most requests does: nothing has to be waited for. */
+/** Reads a body that arrived together with the head, as most do, without waiting. */
 async function wholeBody(payload: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   for (let chunk = payload.read(); chunk !== null; chunk = payload.read()) chunks.push(chunk)
@@ -105,7 +105,7 @@ export async function* bodyChunks(
   }
   try {
     wait()
-    // Left to itself, leaving the loop early would destroy the message, and with it what comes next on the connection.
+    // By default, leaving the loop early destroys the message and its connection.
     for await (const chunk of message.iterator({ destroyOnReturn: false })) {
       clearTimeout(timer)
       yield chunk as Uint8Array

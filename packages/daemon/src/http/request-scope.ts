@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type RequestScope, requestScope } from '../defects.ts'
 
-/** Runs every request so that an error which nothing handles fails this request and no other. */
+/** Runs every request in a scope, so that an unhandled error fails only this request. */
 export function scopeRequests(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     const scope: RequestScope = {
@@ -11,7 +11,7 @@ export function scopeRequests(app: FastifyInstance): void {
         else reply.send(error)
       },
     }
-    // Work that outlives the request must not keep its body and its answer in memory.
+    // Work that outlives the request must not keep its body and response in memory.
     reply.raw.once('close', () => {
       scope.fail = undefined
     })

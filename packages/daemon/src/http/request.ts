@@ -6,7 +6,7 @@ export function requestId(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\w.-]{1,100}$/.test(header) ? header : randomUUID()
 }
 
-/** Path and query. Not parsed with `URL`, which takes what follows `//` for a host, or throws. */
+/** Splits path and query. Does not use `URL`, which reads `//` as the start of a host, or throws. */
 export function addressOf({ url = '/' }: IncomingMessage): { path: string; query: URLSearchParams } {
   const at = url.indexOf('?')
   const path = at === -1 ? url : url.slice(0, at)

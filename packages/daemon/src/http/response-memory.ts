@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { jsonChunks, longChars } from '../large-texts.ts'
 import type { ResultAccount, ResultMemory } from '../sessions/index.ts'
 
-/** Smaller answers are not counted: connections are limited elsewhere. */
+/** Smaller responses are not counted. */
 const smallBytes = 64 * 1024
 const accounts = new WeakMap<FastifyRequest, ResultAccount>()
 const replies = new WeakMap<FastifyRequest, FastifyReply>()
 
-/** What the answer to this request uses of its project's memory. Given back when the client has it, or is gone. */
+/** The memory account of this response. Released when the response is sent or the client disconnects. */
 export function accountOf(memory: ResultMemory, request: FastifyRequest, reply: FastifyReply): ResultAccount {
   const known = accounts.get(request)
   if (known) return known
@@ -19,7 +19,7 @@ export function accountOf(memory: ResultMemory, request: FastifyRequest, reply: 
   return account
 }
 
-/** Refuses a large answer for which its project has no memory left: other answers wait to be read by their clients. */
+/** Refuses a large response when unread responses have used up the project's memory. */
 export function limitAnswers(app: FastifyInstance, memory: ResultMemory): void {
   app.addHook('onRequest', (request, reply, done) => {
     replies.set(request, reply)
@@ -35,7 +35,7 @@ export function limitAnswers(app: FastifyInstance, memory: ResultMemory): void {
   app.addHook('preSerialization', (request, reply, payload, done) => {
     const chars = longChars(payload)
     if (chars === 0) return done(null, payload)
-    // Before it is encoded: many answers may wait for their turn.
+    // Take the memory before encoding, because many responses may be waiting to be encoded.
     if (!holds(request, reply, chars)) return done(tooMuch())
     encode(payload as Record<string, unknown>).then((bytes) => {
       reply.serializer(() => bytes as unknown as string)
@@ -55,7 +55,7 @@ async function encode(payload: Readonly<Record<string, unknown>>): Promise<Buffe
   return Buffer.concat(pieces)
 }
 
-/** Pays for the body of a request until it is answered; a small one is free. */
+/** Counts a large request body against the project's memory until the response is sent. */
 export function bodyBudget(memory: ResultMemory, request: FastifyRequest): (bytes: number) => void {
   let free = smallBytes
   return (bytes) => {

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => app.close())
 
-/** Everything that comes on one connection, until it ends or nothing came for a while. */
+/** Reads a connection until it ends or is silent for a while. */
 async function ask(): Promise<{ text: string; ended: boolean }> {
   const socket = await asked()
   let text = ''
@@ -50,7 +50,7 @@ async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text)
 }
 
-/** As files of a sandbox come: lent. */
+/** A source that lends its buffers, as files of a sandbox do. */
 class Lender {
   readonly out = new Set<number>()
   cancelled = false
@@ -152,7 +152,7 @@ it('a source that fails after its whole content does not cut the connection', as
   })
   const heard = (part: string) => expect.poll(() => text).toContain(part)
   await heard('whole')
-  // As when the client's next request ends the sandbox whose file it has read.
+  // The client's next request may end the sandbox whose file it has read.
   answer = () => ({ source: chunks('next'), length: 4 })
   ended.reject(new Error('the sandbox is gone'))
   socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n')
@@ -160,7 +160,7 @@ it('a source that fails after its whole content does not cut the connection', as
   socket.destroy()
 })
 
-describe('what is lent', () => {
+describe('lent data', () => {
   it('gets an error status when it fails at once, and is cut when it fails later', async () => {
     answer = () => ({ source: new Lender([], true).stream(), length: 4 })
     expect((await ask()).text).toMatch(/^HTTP\/1.1 500 /)
@@ -180,7 +180,7 @@ describe('what is lent', () => {
       answer = () => ({ source: lender.stream(), length: 2 ** 40 })
       const socket = await asked()
       if (round % 2 === 0) {
-        // One that does not read, until there is no more room.
+        // A client that does not read, until the buffers are full.
         await once(socket, 'readable')
         while (lender.out.size < 4) await sleep(5)
       } else socket.resume()

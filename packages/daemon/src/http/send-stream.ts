@@ -3,9 +3,9 @@ import { type ByteSource, takeSource } from '@sandkasten/sdk/provider'
 import type { FastifyReply } from 'fastify'
 
 /**
- * Sends bytes as they come. The first of them are awaited, so that what fails at once is answered with its status; a
- * failure later cuts the connection, and the client sees that the answer is not whole. A file may grow or shrink while
- * it is read: never more than the promised length is sent, and less is a failure.
+ * Sends bytes as they arrive. The head waits for the first bytes, so that an immediate failure gets its HTTP status. A
+ * later failure cuts the connection, so that the client sees an incomplete response. A file may change its size while
+ * it is read: never more than the declared length is sent, and less is a failure.
  */
 export async function sendStream(
   reply: FastifyReply,
@@ -82,7 +82,7 @@ class Answer {
   }
 }
 
-/** As a source that lends: one piece after the other, as fast as the client takes them. */
+/** Wraps an iterable as a lending source. Reads at the client's pace. */
 function piecesOf(
   source: AsyncIterable<Uint8Array>,
   raw: ServerResponse,

@@ -7,7 +7,7 @@ import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './event-streams.ts'
 
-/** How long slow senders are waited for. */
+/** Timeouts for slow senders. */
 export interface Patience {
   /** The head of a request. */
   readonly headMs: number
@@ -20,7 +20,7 @@ export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService
   readonly ports: PortService
-  /** Admits visitors to ports, and their open connections. */
+  /** Admits visitors to ports. */
   readonly visits: Visits
   readonly connections: Connections
   readonly keys: KeyRing
@@ -31,6 +31,6 @@ export interface Services {
   readonly log: Log
   readonly version: string
   readonly patience: Patience
-  /** Throws if the daemon cannot work now. */
+  /** Throws if the daemon is not ready. */
   ready(): Promise<void>
 }

@@ -6,7 +6,7 @@ const beatMs = 30_000
 const mostBytes = 1_048_576
 const enoughBytes = 262_144
 
-/** A WebSocket server that bounds what a client can make it keep: messages, fragments and answers to pings. */
+/** A WebSocket server that limits buffered messages, fragments and pongs of a client. */
 export function socketServer(handleProtocols: ServerOptions['handleProtocols']): WebSocketServer {
   return new WebSocketServer({
     noServer: true,
@@ -21,8 +21,8 @@ export function socketServer(handleProtocols: ServerOptions['handleProtocols']):
 }
 
 /**
- * Answers the newest ping only when the last answer was sent (RFC 6455, 5.5.3): a client that never reads costs one
- * answer.
+ * Answers only the newest ping, after the previous pong was sent (RFC 6455, 5.5.3). So a client that never reads costs
+ * one pong.
  */
 function answerPings(socket: WebSocket): void {
   let sending = false
@@ -42,7 +42,7 @@ function answerPings(socket: WebSocket): void {
   })
 }
 
-/** Ends connections that answer no ping: a machine that vanished does not close them. */
+/** Ends connections that do not answer pings, because a lost machine does not close them. */
 export function watchOver(socket: WebSocket): void {
   answerPings(socket)
   let answered = true
@@ -58,7 +58,7 @@ export function watchOver(socket: WebSocket): void {
   socket.once('close', () => clearInterval(beat))
 }
 
-/** Says goodbye when the daemon ends, or the key that it was opened with. */
+/** Closes the socket when the daemon stops, or its key is no longer valid. */
 export function closeWith(socket: WebSocket, ending: AbortSignal): void {
   const close = () => {
     if (SandboxError.is(ending.reason, 'unauthenticated')) socket.close(1008, 'the key is not valid any more')
@@ -68,7 +68,7 @@ export function closeWith(socket: WebSocket, ending: AbortSignal): void {
   else ending.addEventListener('abort', close, { once: true })
 }
 
-/** Waits for a client that takes less than it is sent. */
+/** Waits until a slow client has read enough. */
 export async function drained(socket: WebSocket, signal: AbortSignal): Promise<void> {
   if (socket.bufferedAmount <= mostBytes) return
   while (!signal.aborted && socket.readyState === socket.OPEN && socket.bufferedAmount > enoughBytes) {

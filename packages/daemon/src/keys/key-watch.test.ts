@@ -18,7 +18,7 @@ describe('a long response', () => {
     await watch.look()
     expect(first.signal.aborted).toBe(false)
     valid.delete('a')
-    // Revoked elsewhere, or expired.
+    // The key was revoked by another process, or has expired.
     await vi.advanceTimersByTimeAsync(5_000)
     expect([first, second, other].map(({ signal }) => signal.aborted)).toEqual([true, true, false])
     expect(first.signal.reason).toMatchObject({ code: 'unauthenticated' })

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from './keys.ts'
 
-/** How long a key that ended elsewhere, or by its time, may still be listened to. */
+/** The interval of checks for keys that expired, or that another process revoked. */
 const lookMs = 5_000
 
 /**

@@ -11,11 +11,11 @@ export interface Caller {
   readonly keyId: string
   readonly scopes: readonly Scope[]
   readonly requestId: string
-  /** What its project may use, as that is written; undefined when it was not looked up. */
+  /** The project's quotas as JSON. Undefined when they were not looked up. */
   readonly quotas?: string | null
 }
 
-/** The project that the operator's own keys belong to. Its admins may make projects and see the machine as a whole. */
+/** The project of the operator's keys. Its admins may create projects and read metrics of the whole daemon. */
 export const operatorProject = 'default'
 
 export function isOperator(caller: Caller): boolean {
@@ -39,7 +39,7 @@ export class KeyRing {
     this.#store = store
   }
 
-  /** The same answer, in the same words, for no key, a wrong one, an expired one and a revoked one. */
+  /** Throws the same error for a missing, wrong, expired or revoked key. */
   async authenticate(header: string | undefined, requestId: string): Promise<Caller> {
     const given = /^bearer +([!-~]{1,512})$/i.exec(header ?? '')?.[1]
     const hash = hashOf(given ?? '')
@@ -60,7 +60,7 @@ export class KeyRing {
     return { projectId: row.project_id, keyId: row.id, scopes: scopesOf(row), requestId, quotas: row.quotas }
   }
 
-  /** Whether the text is a key of this daemon: of any project, valid or not. */
+  /** Whether the text is a key of any project, valid or not. */
   async isKey(text: string): Promise<boolean> {
     return /^[!-~]{8,512}$/.test(text) && (await this.#store.keys.byHash(hashOf(text))) !== undefined
   }
@@ -119,7 +119,7 @@ export class KeyRing {
 
   async createProject(name: string, quotas: string | null): Promise<ProjectRow> {
     if ((await this.#store.keys.projects()).some((project) => project.name === name))
-      throw new SandboxError('conflict', `There is a project “${name}” already.`, {
+      throw new SandboxError('conflict', `A project with the name “${name}” already exists.`, {
         hint: 'Choose another name.',
       })
     const row = { id: randomId(), name, quotas, created_at: Date.now(), turn: 0 }
@@ -132,7 +132,7 @@ export class KeyRing {
     return (await this.#store.keys.project(projectId))!
   }
 
-  /** The operator's project; the configured key as its first admin key; without one, a new key at the first start. */
+  /** Creates the operator's project and its first admin key: the configured key, or a new one at the first start. */
   async prepare(configured: string | undefined): Promise<{ firstKey?: string }> {
     const now = Date.now()
     await this.#store.keys.ensureProject({
@@ -154,7 +154,7 @@ export class KeyRing {
     return { firstKey: (await this.create(operatorProject, { name: 'first', scopes: ['admin'] })).key }
   }
 
-  /** The key in this machine's file for the command line. Created anew when the file has no working key. */
+  /** Returns the key for this machine's command line. Creates a new one when the kept key is not valid. */
   async commandLineKey(kept: string | undefined): Promise<string> {
     const row = await this.#store.keys.get(operatorProject, 'cli')
     if (kept !== undefined && row && row.revoked_at === null && sameHash(row.hash, hashOf(kept))) return kept

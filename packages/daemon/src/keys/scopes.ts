@@ -1,4 +1,4 @@
-/** What a key may do: read, work in sandboxes, or manage the project. Each scope includes the one before. */
+/** Scopes of keys: read, work in sandboxes, and manage the project. Each scope includes the previous one. */
 export const scopes = ['read', 'exec', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 

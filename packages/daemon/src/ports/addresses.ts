@@ -1,16 +1,16 @@
 import { type DaemonConfig, isLoopback } from '../config/index.ts'
 
 /**
- * Where previews are, in two forms:
+ * The URLs of previews, in two forms:
  *
- *     http://3000-<id>.<domain>/…          a name, and so an origin, for each port: what a browser should use
- *     http://<host>:<port>/p/3000-<id>/…   one origin for all: for programs, and where such names do not resolve
+ *     http://3000-<id>.<domain>/…          a host name, and so an origin, for each port; for browsers
+ *     http://<host>:<port>/p/3000-<id>/…   one origin for all; for programs, and where such names do not resolve
  */
 export class Addresses {
   readonly domain: string | undefined
   readonly #base: URL
 
-  /** `listening`: the address that the listener of previews has got. */
+  /** `listening`: the address of the preview listener. */
   constructor(config: DaemonConfig, listening: string) {
     const { behind_tls: tls, preview_url: given, preview_listen: at } = config
     this.domain = config.domain ?? (at && isLoopback(at.host) ? 'localhost' : undefined)
@@ -31,12 +31,12 @@ export class Addresses {
     return `${this.#base.origin}${prefixOf(id, port)}`
   }
 
-  /** The port that a request's host and path mean; undefined for any other request. */
+  /** Finds the port that a request's host and path name. Undefined for other requests. */
   find(host: string, path: string): Target | undefined {
     const name = /^([a-z0-9.-]{1,253}|\[[0-9a-f:.]+\])(:\d{1,5})?$/.exec(host.toLowerCase())?.[1]
     if (name === undefined) return undefined
     if (this.domain !== undefined && name.endsWith(`.${this.domain}`)) {
-      // Below the domain the path belongs to the sandbox alone: another's preview is never in its origin.
+      // Below the domain the whole path belongs to the sandbox, so the path form of another preview is not served there.
       const [, port, id] = /^(\d{1,5})-([a-z2-7]{16})$/.exec(name.slice(0, -this.domain.length - 1)) ?? []
       return targetOf(id, port, { form: 'name', prefix: '', rest: path })
     }
@@ -48,14 +48,14 @@ export class Addresses {
   }
 }
 
-/** A request's port. `rest` is what the sandbox gets to see as path, `prefix` what stands before it. */
+/** The target of a request. `rest` is the path that the sandbox sees, `prefix` the part before it. */
 export interface Target {
   readonly id: string
   readonly port: number
   readonly form: 'name' | 'path'
   readonly prefix: string
   readonly rest: string
-  /** In the path form a token may stand in the path, so that relative links keep it. */
+  /** The path form may have a token in the path, so that relative links keep it. */
   readonly token?: string
 }
 

@@ -2,11 +2,11 @@ import { SandboxError } from '@sandkasten/sdk'
 
 const mostPerSession = 256
 
-/** Open visits by port. Counted, so that one preview cannot use up the daemon, and cut when the port closes. */
+/** Tracks open visits by port. Limits them per session, and cuts them when the port closes. */
 export class Connections {
   readonly #open = new Map<string, Map<number, Set<() => void>>>()
 
-  /** `cut` is called when the port is closed or its rules change. Returns what says that the visit is over. */
+  /** Calls `cut` when the port is closed or its rules change. Call the returned function when the visit ends. */
   enter(sessionId: string, port: number, cut: () => void): () => void {
     const ports = this.#open.get(sessionId) ?? new Map<number, Set<() => void>>()
     const count = [...ports.values()].reduce((sum, { size }) => sum + size, 0)

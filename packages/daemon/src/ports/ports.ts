@@ -13,14 +13,14 @@ export interface PortChanges {
   /** `private`: a key or a signed link; `token`: also the port's token; `public`: no credentials. */
   visibility?: PortRow['visibility']
   wakeOnVisit?: boolean
-  /** A new token, and no link made so far holds any longer. */
+  /** Creates a new token and revokes all existing links. */
   rotate?: boolean
 }
 
 export interface PortState {
   readonly port: number
   readonly row?: PortRow
-  /** Whether something listens there now; undefined when that is not known. */
+  /** Whether a program listens on the port now. Undefined when unknown. */
   readonly listening?: boolean
 }
 
@@ -33,13 +33,13 @@ export interface Opened {
 /** The parts of the daemon that open ports need beside `SessionService`. */
 export type PortContext = Pick<Context, 'store' | 'events' | 'provider'>
 
-/** Which ports of a session can be reached from outside, and by whom. */
+/** Opens ports of sessions to the outside and controls access to them. */
 export class PortService {
   readonly #context: PortContext
   readonly #sessions: SessionService
   readonly #links: Links
   readonly #connections: Connections
-  /** Undefined where previews are off, and until their listener has an address. */
+  /** Undefined when previews are off, and until their listener has an address. */
   addresses: Addresses | undefined
 
   constructor(context: PortContext, sessions: SessionService, links: Links, connections: Connections) {
@@ -93,7 +93,7 @@ export class PortService {
     const rows = await this.#context.store.ports.list(id)
     const listening = await this.#listening(caller, session)
     const ports = new Map<number, PortState>()
-    // Without isolation the table is the machine's: what others listen on is not shown.
+    // Without isolation the table is the machine's, so it also has ports of other programs.
     if (this.#sessions.provider.isolation !== 'none')
       for (const port of listening ?? []) ports.set(port, { port, listening: true })
     for (const row of rows)
@@ -176,7 +176,7 @@ export class PortService {
       })
       return stdout === '' ? undefined : new Set(listeningPorts(stdout))
     } catch (error) {
-      // An image without cat: then it is not known.
+      // The image has no cat, so the ports are unknown.
       if (SandboxError.is(error, 'command_not_found', 'permission_denied')) return undefined
       throw error
     } finally {

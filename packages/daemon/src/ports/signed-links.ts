@@ -4,10 +4,10 @@ import { hashOf, sameHash } from '../keys/index.ts'
 import type { PortRow } from '../store/index.ts'
 
 /**
- * Two things open a port beside a key. Its token: random, shown once, kept as a hash, good until it is replaced. And
- * signed links: `l1.<expiry>.<signature>`, kept nowhere. A signature covers session, port, expiry and the port's
- * generation, so closing a port, or opening it anew, ends every link to it; the signing key never leaves this daemon's
- * data folder.
+ * Creates and verifies signed links, `l1.<expiry>.<signature>`, which give access to a port. They are not stored. The
+ * signature covers session, port, expiry and the port's generation, so closing or reopening a port revokes its links.
+ * The signing key never leaves the daemon's data folder. A port's token is different: it is random, stored as a hash,
+ * and valid until it is replaced.
  */
 export class Links {
   readonly #secret: string

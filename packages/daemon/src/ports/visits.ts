@@ -27,13 +27,13 @@ export interface Visit {
 
 export interface ReachedPort {
   readonly port: number
-  /** To be sent with every request: tokens that the provider asks for. */
+  /** Headers of every request, such as tokens of the provider. */
   readonly headers: Readonly<Record<string, string>>
   /** Each call opens a new byte stream. */
   connect(): Promise<Duplex>
 }
 
-/** Lets visitors in, and leads them to the sandbox. */
+/** Admits visitors to open ports, and connects them to the sandbox. */
 export class Visits {
   readonly #context: PortContext
   readonly #sessions: SessionService
@@ -47,7 +47,7 @@ export class Visits {
     this.#links = links
   }
 
-  /** One answer for no session, one of another project, a closed port and a token that does not hold. */
+  /** The same error for a missing session, a session of another project, a closed port and an invalid token. */
   async admit(target: Pick<Target, 'id' | 'port'>, given: Credentials): Promise<Visit> {
     const [session, row] = await Promise.all([
       this.#sessions.lookup(target.id),
@@ -66,7 +66,7 @@ export class Visits {
     throw nothingHere()
   }
 
-  /** Starts a stopped session only if the port was opened so. */
+  /** Connects to the port. Starts a stopped session only if the port has `wake_on_visit`. */
   async reach({ session, row, stranger }: Visit, requestId: string): Promise<ReachedPort> {
     const caller: Caller = { projectId: session.project_id, keyId: 'preview', scopes: [], requestId }
     const { provider } = this.#context
@@ -91,7 +91,7 @@ export class Visits {
     if (!stranger) this.#sessions.touch(session.id)
   }
 
-  /** Without isolation a sandbox's ports are the machine's: then the daemon itself would be behind the preview. */
+  /** Refuses the daemon's own ports, which a preview could reach without isolation. */
   #refuseOwn({ url }: SandboxEndpoint): void {
     const { hostname, port } = new URL(url)
     if (!this.own.has(Number(port)) || !['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) return
@@ -116,6 +116,6 @@ function connectTo({ url }: SandboxEndpoint): Promise<Duplex> {
 
 export function nothingHere(): SandboxError {
   return new SandboxError('not_found', 'There is nothing here that you may access.', {
-    hint: 'Open the port with POST /v1/sessions/{id}/ports; come with a key of its project, its token or a link that has not expired.',
+    hint: 'Open the port with POST /v1/sessions/{id}/ports. Send a key of its project, its token, or use a link that has not expired.',
   })
 }

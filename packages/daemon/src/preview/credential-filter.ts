@@ -31,7 +31,7 @@ const mayCarryKey: ReadonlySet<string> = new Set(['authorization', 'x-api-key', 
 const issued =
   /sk-sandkasten-|e2b_736b2d73616e646b617374656e2d|\bpt-[a-z2-7]{32}(?![a-z2-7])|\bl1\.[0-9a-z]{1,9}\.[\w-]{43}(?![\w-])/i
 
-/** An access token of a front: the key's id, on E2B's the sandbox's id, and a signature. */
+/** An access token of a front: the key's id, for E2B also the sandbox's id, and a signature. */
 const accessToken = /^[a-z0-9]{1,32}(\.[a-z0-9]{1,32})?\.[\w-]{43}$/
 
 const keyProtocol = 'sandkasten.key.'

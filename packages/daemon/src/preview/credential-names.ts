@@ -5,7 +5,7 @@ export const tokenQueries: readonly string[] = ['sandkasten_token', 'DAYTONA_SAN
 
 const cookie = 'sandkasten-preview'
 
-/** `__Host-` binds it to the one name, over TLS: no neighbour can set it. */
+/** `__Host-` binds the cookie to one host name over TLS, so other previews cannot set it. */
 export function cookieName(secure: boolean): string {
   return secure ? `__Host-${cookie}` : cookie
 }

@@ -3,11 +3,11 @@ import type { Target } from '../ports/index.ts'
 import { isTokenParameter, withoutTokens } from './credential-filter.ts'
 import { cookieName, tokenHeaders } from './credential-names.ts'
 
-/** The credentials that a visitor's request brings. */
+/** The credentials of a visitor's request. */
 export interface Brought {
-  /** Said on purpose: in a header, in the query, in the path. */
+  /** Tokens in a header, in the query or in the path. */
   readonly tokens: readonly string[]
-  /** Brought along by a browser, from a link that was followed before. */
+  /** Cookies that a browser got when the user followed a link. */
   readonly cookies: readonly string[]
   /** API keys in headers. */
   readonly keys: readonly string[]

@@ -5,16 +5,16 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { ReachedPort } from '../ports/index.ts'
 
 /**
- * The delay of the answer that nothing listens on a port. Such visits may need no key: without a delay, a client that
- * tries port after port would keep the daemon busy.
+ * Delays the error that nothing listens on a port. Public ports need no key, so a client that retries without a pause
+ * would keep the daemon busy.
  */
 const refusedMs = 100
-/** Failures to connect that say more than that nothing listens there. */
+/** Errors that are passed on unchanged, because they explain the failure. */
 const toldAsTheyAre = ['not_running', 'interrupted', 'not_found', 'gone', 'rate_limited'] as const
 
 /**
- * A request to the sandbox's port, its head given and nothing sent yet. Each has a connection of its own: what one
- * response leaves on a connection is never taken for the beginning of the next one's. The caller destroys the stream.
+ * Opens a request to the sandbox's port, without sending it. Each request has its own connection, so leftover bytes of
+ * one response cannot be read as the beginning of the next. The caller destroys the stream.
  */
 export async function dial(
   port: ReachedPort,
@@ -49,10 +49,10 @@ export function dialError(cause: unknown, port: number): SandboxError {
   if (code.startsWith('HPE_'))
     return new SandboxError(
       'provider_error',
-      `What listens on port ${port} of the sandbox does not speak HTTP.`,
+      `The server on port ${port} of the sandbox does not speak HTTP.`,
       {
         cause,
-        hint: 'Is it the right port?',
+        hint: 'Check the port number.',
       },
     )
   return new SandboxError('connection_lost', `Nothing answers on port ${port} of the sandbox.`, {

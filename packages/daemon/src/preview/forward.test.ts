@@ -19,7 +19,7 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as { port: number }).port
 }
 
-/** A server that passes everything on, and what a visitor gets to see of it. */
+/** Starts a server that forwards all requests to a port. */
 async function proxy(port: number, bodyIdleMs: number): Promise<{ port: number; failures: unknown[] }> {
   const failures: unknown[] = []
   const target = { id: 'a', port, form: 'name', prefix: '', rest: '/' } as const

@@ -12,7 +12,7 @@ export interface Forwarding {
   readonly target: Target
   readonly path: string
   readonly headers: readonly string[]
-  /** How long a visitor may send nothing in the middle of a body. */
+  /** How long a visitor may pause while sending a body. */
   readonly bodyIdleMs: number
   /** Called when the visitor sends data. */
   touch(): void
@@ -41,7 +41,7 @@ export async function forward(
       resolve()
     }
     response.once('close', () => over())
-    // Several writers of one connection get this event; only the first reports it.
+    // This event may come several times; only the first is reported.
     outgoing.on('error', (error) => over(SandboxError.is(error) ? error : dialError(error, target.port)))
     outgoing.on('upgrade', (_, socket) => {
       socket.destroy()
@@ -49,7 +49,7 @@ export async function forward(
     })
     outgoing.on('response', (answer) => {
       try {
-        // The rest of a body that the sandbox did not wait for is not waited for here either.
+        // If the sandbox responds before the body is complete, do not wait for the rest.
         const close = hasBody(request) && closesAfter(request) ? ['Connection', 'close'] : []
         response.writeHead(answer.statusCode!, [...responseHeaders(answer, target), ...close])
         response.flushHeaders()
@@ -64,7 +64,7 @@ export async function forward(
     const wait = () => {
       clearTimeout(idle)
       idle = setTimeout(() => {
-        // A sender is not slow while the sandbox does not take its data.
+        // The visitor is not too slow if the sandbox does not read.
         if (request.isPaused()) return wait()
         over(new SandboxError('timeout', 'The body stopped arriving.', { hint: 'Send it faster.' }))
       }, bodyIdleMs)

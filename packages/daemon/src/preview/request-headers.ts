@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Target } from '../ports/index.ts'
 import type { Passable } from './credential-filter.ts'
 
-/** Meant for the next machine only, never passed on. */
+/** Hop-by-hop headers apply to one connection and are not forwarded. */
 export const hopByHop: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -28,9 +28,9 @@ export interface Passing {
 }
 
 /**
- * The head of a request as the sandbox sees it. The framing is written anew from what our own parser understood, never
- * copied, so the two sides cannot disagree about where a request ends. `Host` is the server's own name for itself,
- * which development servers insist on; what the visitor typed is in `X-Forwarded-Host`.
+ * The head of a request as the sandbox sees it. The framing is written from the parsed request and never copied, so the
+ * two sides cannot disagree about the end of a request. `Host` names the server itself, because development servers
+ * check it. The visitor's host is in `X-Forwarded-Host`.
  */
 export function requestHeaders(request: IncomingMessage, passing: Passing, websocket = false): string[] {
   const { target, passable } = passing
@@ -42,7 +42,7 @@ export function requestHeaders(request: IncomingMessage, passing: Passing, webso
     if (small.startsWith('x-forwarded-')) continue
     flat.push(name, value)
   }
-  // In the path form all previews have one host, so a cookie may be another preview's.
+  // In the path form all previews share a host, so a cookie may belong to another preview.
   if (passable.cookie !== undefined && target.form === 'name') flat.push('Cookie', passable.cookie)
   flat.push(...forwarded(request, passing))
   if (websocket) flat.push('Connection', 'Upgrade', 'Upgrade', 'websocket')

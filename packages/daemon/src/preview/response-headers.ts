@@ -3,7 +3,7 @@ import type { Target } from '../ports/index.ts'
 import { isOurCookie } from './credential-names.ts'
 import { hopByHop, pairsOf, tokensOf } from './request-headers.ts'
 
-/** What would reach beyond the preview: other names of the host, other ports of it, pages of its neighbours. */
+/** Headers that would affect other host names, other ports or other previews. */
 const withheld = new Set([
   'strict-transport-security',
   'public-key-pins',
@@ -26,10 +26,10 @@ function isBodiless(status: number): boolean {
   return status < 200 || status === 204 || status === 304
 }
 
-/** In the path form all previews have one host: their pages get an origin of their own, without cookies and storage. */
+/** In the path form all previews share a host, so pages get an opaque origin, without cookies and storage. */
 const apart = 'sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads'
 
-/** The head of a sandbox's answer as the visitor sees it; hostile until it went through here. */
+/** Filters the head of a sandbox's response, which is not trusted. */
 export function responseHeaders(answer: IncomingMessage, target: Target): string[] {
   const nominated = tokensOf(answer.headers.connection)
   const flat: string[] = []

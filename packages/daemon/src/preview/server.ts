@@ -29,7 +29,7 @@ export interface PreviewOptions {
   readonly metrics: Metrics
   readonly log: Log
   readonly behindProxy: boolean
-  /** How long a head, and the next piece of a body, are waited for. */
+  /** Timeouts for the head of a request and for the next chunk of its body. */
   readonly headMs: number
   readonly bodyIdleMs: number
 }
@@ -53,7 +53,7 @@ export class PreviewServer {
       requireHostHeader: true,
       headersTimeout: options.headMs,
       connectionsCheckingInterval: options.headMs / 2,
-      // Uploads and event streams take their time; a body that stops arriving is noticed where it is read.
+      // Uploads and event streams may take long. Readers of a body detect a sender that stops.
       requestTimeout: 0,
       keepAliveTimeout: 72_000,
       maxHeaderSize: 32_768,
@@ -67,14 +67,14 @@ export class PreviewServer {
     })
   }
 
-  /** Returns the URL that it listens on. */
+  /** Returns the URL of the listener. */
   async listen({ host, port }: { host: string; port: number }): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', (cause: NodeJS.ErrnoException) =>
         reject(
           new SandboxError('conflict', `Previews cannot be served on ${host}:${port} (${cause.code}).`, {
             cause,
-            hint: 'Choose another address with preview_listen, or say preview_listen: "off".',
+            hint: 'Choose another address with preview_listen, or set preview_listen: "off".',
           }),
         ),
       )
@@ -174,9 +174,7 @@ export class PreviewServer {
     return { target, brought, visit, passing, requestId }
   }
 
-  /**
-   * A browser that follows a link gets a cookie for the rest of its stay, and the link's token leaves the address line.
-   */
+  /** Replaces the token of a followed link with a cookie, and redirects to the URL without the token. */
   #entry(
     { method, headers }: IncomingMessage,
     target: Target,
@@ -197,7 +195,7 @@ export class PreviewServer {
       ...(seconds === undefined ? [] : [`Max-Age=${seconds}`]),
     ]
     return {
-      // With its host: a path that begins with two slashes would lead elsewhere.
+      // An absolute URL, because a path that begins with two slashes would name another host.
       location: `${addresses.url(target.id, target.port)}${path}`,
       'set-cookie': attributes.join('; '),
       'cache-control': 'no-store',
@@ -252,13 +250,9 @@ export function refuseOdd({ method, url = '', headers, rawHeaders }: IncomingMes
     (encoding !== undefined &&
       (encoding.toLowerCase() !== 'chunked' || headers['content-length'] !== undefined))
   )
-    throw new SandboxError(
-      'invalid_argument',
-      'This request is not passed on: it could be read in two ways.',
-      {
-        hint: 'Send one Host, a path, and either Content-Length or Transfer-Encoding: chunked.',
-      },
-    )
+    throw new SandboxError('invalid_argument', 'The request is ambiguous and is not forwarded.', {
+      hint: 'Send one Host, a path, and either Content-Length or Transfer-Encoding: chunked.',
+    })
 }
 
 function refuse(socket: Duplex, error: unknown): void {

@@ -7,14 +7,14 @@ export interface Previews {
   readonly ports: PortService
   readonly visits: Visits
   readonly connections: Connections
-  /** Where they are served; undefined when they are off. */
+  /** The URL of the listener. Undefined when previews are off. */
   readonly url?: string
-  /** Another listener of this daemon: never behind a preview. */
+  /** Registers another listener of this daemon, which previews must not reach. */
   own(url: string): void
   close(): Promise<void>
 }
 
-/** Ports of sessions, and the listener that shows them, if one is wanted. */
+/** Creates the services for ports, and starts the preview listener if it is configured. */
 export async function startPreviews(
   context: Context,
   sessions: SessionService,

@@ -16,9 +16,8 @@ export interface Tunnelling {
 }
 
 /**
- * A WebSocket. Bytes go through unread, but only after the sandbox has agreed with 101: before that a "tunnel" would
- * let a visitor hide a second request behind the first. Any other answer is passed on as an answer, and the connection
- * ends with it.
+ * Forwards a WebSocket. Bytes pass unread only after the sandbox has responded with 101. Before that, a tunnel would let
+ * a visitor smuggle a second request. Any other response is forwarded, and the connection is closed after it.
  */
 export async function tunnel(
   socket: Duplex,
@@ -73,13 +72,13 @@ function withoutLength(flat: readonly string[]): string[] {
   return [...pairsOf(flat)].filter(([name]) => name.toLowerCase() !== 'content-length').flat()
 }
 
-/** Names and values went through a parser that lets no line break into them. */
+/** Names and values come from a parser that rejects line breaks. */
 function headText(status: string, flat: readonly string[]): Buffer {
   const lines = [...pairsOf(flat)].map(([name, value]) => `${name}: ${value}\r\n`)
   return Buffer.from(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n`, 'latin1')
 }
 
-/** Only that is tunnelled: `h2c` and the like would hide requests from us. */
+/** Only WebSockets are tunnelled, because protocols such as `h2c` would hide requests from the daemon. */
 export function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

@@ -10,7 +10,7 @@ import type { EndTimer } from './leases/end-timer.ts'
 import type { LiveSessions } from './live-sessions.ts'
 import type { Pool } from './pool.ts'
 
-/** What the parts of this room share. */
+/** The dependencies that the modules of this folder share. */
 export interface Context {
   readonly config: DaemonConfig
   readonly store: Store
@@ -28,7 +28,7 @@ export interface Context {
   readonly memory: ResultMemory
 }
 
-/** Any provider of the SDK's contract; these more are asked for where they are there. */
+/** Any provider of the SDK, with optional methods that the daemon uses if they exist. */
 export type DaemonProvider = SandboxProvider & {
   close?(): Promise<void> | void
   stats?(sandboxId: string): Promise<object>
@@ -37,12 +37,12 @@ export type DaemonProvider = SandboxProvider & {
   /** Calls the listener when a sandbox that this process started, or watches, ends by itself. */
   onEnded?(listener: (info: SandboxInfo) => void): void
   watch?(sandboxId: string): Promise<void>
-  /** Gives a sandbox that was made beforehand the labels, the environment and the age of a new one. */
+  /** Gives a pooled sandbox the labels, the environment and the age of a new one. */
   handOver?(
     sandboxId: string,
     to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
   ): Promise<void>
-  /** Clears away what processes that were killed have left. */
+  /** Cleans up after processes that were killed. */
   sweep?(): Promise<unknown>
 }
 

@@ -57,7 +57,7 @@ export class Creator {
     if (inserted.kind === 'repeat') {
       if (inserted.fingerprint !== fingerprint)
         throw new SandboxError('conflict', 'This idempotency key was used for a different request.', {
-          hint: 'Use a new key for each session that you want.',
+          hint: 'Use a new key for each session.',
         })
       return { session: await this.#earlier(inserted.sessionId), repeat: true, notes: [] }
     }
@@ -80,8 +80,8 @@ export class Creator {
   }
 
   /**
-   * Copies of a session. Their rows are written first, all in one transaction with the check of the quotas; then `make`
-   * makes as many sandboxes as there are rows. A copy that could not be made is its error, in its place.
+   * Creates copies of a session. One transaction checks the quotas and writes all rows. Then `make` creates a sandbox for
+   * each row. A copy that failed is returned as its error, at its position.
    */
   async fork(
     caller: Caller,
@@ -101,7 +101,7 @@ export class Creator {
       return { ...origin, ...own }
     })
     const { promise, resolve } = Promise.withResolvers<Session>()
-    // Reconciliation takes rows without a sandbox for leftovers unless their create is under way.
+    // Reconciliation removes rows without a sandbox unless their create is pending.
     for (const { id } of rows) this.#pending.set(id, promise)
     try {
       const inserted = await store.sessions.insertAll(rows, check)
@@ -130,7 +130,7 @@ export class Creator {
       const how = { by: `key:${caller.keyId}`, reason: `forked from ${origin.id}` }
       const changes = { sandbox_id: copy.sandboxId }
       const session = await mark(this.#context, row, 'running', { ...how, from: ['creating'], changes })
-      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended while it was made.`)
+      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended during its create.`)
       return session
     } catch (error) {
       await this.#undo(row, sandbox, error)
@@ -163,7 +163,7 @@ export class Creator {
           last_activity: Date.now(),
         },
       })
-      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended while it was made.`)
+      if (!session) throw new SandboxError('conflict', `The session ${row.id} was ended during its create.`)
       live.open(row.id, row.incarnation, sandbox)
       const totalMs = performance.now() - startedAt
       metrics.observe('sandkasten_session_create_seconds', {}, totalMs / 1000)
@@ -192,13 +192,13 @@ export class Creator {
     return { sandbox: (await provider.create({ ...options, signal })) as Sandbox, pooled: false }
   }
 
-  /** Nothing in the store can refuse it, so it is written while its sandbox is made, and not before that has begun. */
+  /** For rows that the store cannot refuse: writes the row while the sandbox is created. */
   async #write(row: Session): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
     await this.#context.store.sessions.insert(row)
   }
 
-  /** Nothing of it stays but the row that says why. What cannot be undone now, reconciliation undoes later. */
+  /** Removes everything but a row with the reason. If that fails, reconciliation retries. */
   async #undo(row: Session, sandbox: Sandbox | undefined, error: unknown): Promise<void> {
     const { store, log } = this.#context
     try {
@@ -216,7 +216,7 @@ export class Creator {
     if (pending) return pending
     const session = await this.#context.store.sessions.get(id)
     if (session && session.status !== 'creating') return session
-    throw new SandboxError('conflict', 'A create with this idempotency key is under way.', {
+    throw new SandboxError('conflict', 'A create with this idempotency key is still in progress.', {
       hint: 'Try again in a moment.',
     })
   }
@@ -275,7 +275,7 @@ interface Given {
   readonly env: Readonly<Record<string, string>>
   readonly snapshot?: string
   readonly signal?: AbortSignal
-  /** Its row is not in the store yet. */
+  /** The row is not in the store yet. */
   readonly unwritten?: boolean
 }
 
@@ -298,7 +298,7 @@ function fresh(caller: Caller, now: number) {
 }
 
 function nameTaken(name: string | undefined): SandboxError {
-  return new SandboxError('conflict', `There is a session with the name “${name}” already.`, {
+  return new SandboxError('conflict', `A session with the name “${name}” already exists.`, {
     details: { name },
     hint: {
       sdk: 'Choose another name, or find it with listSessions({ name }).',
@@ -308,7 +308,7 @@ function nameTaken(name: string | undefined): SandboxError {
   })
 }
 
-/** What makes two requests the same one. A hash: environments hold secrets. */
+/** Identifies equal requests. Hashed, because environments hold secrets. */
 function fingerprintOf({ idempotencyKey: _, ...request }: CreateRequest): string {
   return createHash('sha256').update(sortedJson(request)).digest('hex')
 }

@@ -13,9 +13,9 @@ export interface SessionEvent {
 
 type Row = Parameters<Store['records']['addEvents']>[0][number]
 
-/** By then the response was sent, and usually also the first request that follows it. */
+/** Long enough for the response, and usually for the client's next request, to go first. */
 const soonMs = 10
-/** As many as one statement takes on every database. */
+/** The most rows of one insert that every database accepts. */
 const batch = 500
 
 /**
@@ -62,7 +62,7 @@ export class EventBus {
         `Events after ${options.after} were dropped; the oldest kept is ${begin + 1}.`,
         {
           details: { after: options.after, oldest: begin + 1 },
-          hint: 'Read sooner, or begin again without `after` and look at the sessions.',
+          hint: 'List the sessions, then follow events without `after`.',
         },
       )
     const rows = await this.#store.records.events(projectId, options)
@@ -73,7 +73,7 @@ export class EventBus {
     return this.#store.records.lastEvent()
   }
 
-  /** Never ends by itself, only by the signal. */
+  /** Ends only when the signal fires. */
   async *follow(
     projectId: string,
     options: { after: number; sessionId?: string; signal: AbortSignal },
@@ -90,7 +90,7 @@ export class EventBus {
     }
   }
 
-  /** On a shared database other daemons write too, and do not tell us: we look again after a while. */
+  /** Polls, because other daemons on a shared database write events too. */
   #othersMayWrite(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (this.#store.kind !== 'postgres') return

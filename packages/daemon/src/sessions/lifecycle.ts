@@ -6,18 +6,18 @@ import type { Open } from './live-sessions.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
 
-/** The start of the sandbox that the caller means; another one is `interrupted`. */
+/** The start of the sandbox that the request is for. After another start it fails with `interrupted`. */
 export interface Meant {
   incarnation?: number
 }
 
 /**
- * Changes of a session's state, one at a time for each session. Every method takes the session's lock, reads the row
- * again and does nothing when the session is there already.
+ * Changes a session's state. Every method takes the session's lock, reads the row again, and does nothing when the
+ * session already has the wanted state.
  */
 export class Lifecycle {
   readonly #context: Context
-  /** Called for a session that was resumed. */
+  /** Called after a session was resumed. */
   onResumed: (session: Session) => void = () => {}
 
   constructor(context: Context) {
@@ -109,7 +109,7 @@ export class Lifecycle {
     })
   }
 
-  /** False when it had ended already. The row first: if the rest fails, reconciliation finishes it. */
+  /** False when the session had already ended. The row changes first: if the rest fails, reconciliation finishes it. */
   destroy(
     id: string,
     by: string,
@@ -126,7 +126,7 @@ export class Lifecycle {
     })
   }
 
-  /** Does what is due at the end of a lease. Calls `still` when no other change of state can interfere. */
+  /** Applies the action at the end of a lease. Calls `still` under the lock to check that the end is still due. */
   end(
     id: string,
     action: EndAction,
@@ -154,7 +154,7 @@ export class Lifecycle {
     })
   }
 
-  /** The sandbox has ended by itself. Its disk may be there still; then it can be started again. */
+  /** Records that the sandbox ended by itself. With its `disk` it can be started again. */
   async crashed(session: Session, by: string, reason: string, disk: boolean): Promise<Session | undefined> {
     this.#context.live.drop(session.id)
     return mark(this.#context, session, 'crashed', {
@@ -165,9 +165,7 @@ export class Lifecycle {
     })
   }
 
-  /**
-   * A session that starts uses processors and memory again: its project must have room for it. False: it has no quotas.
-   */
+  /** Reserves the quota that a started session uses. False when the project has no quotas. */
   async #reserve(session: Session): Promise<boolean> {
     const wanted = { sessions: 0, cpu: session.cpu, memoryMb: session.mem_mb, diskMb: session.disk_mb }
     const check = await quotaCheck(this.#context, { projectId: session.project_id }, wanted)
@@ -197,7 +195,7 @@ export class Lifecycle {
         saveDisk(this.#context, session, sandbox),
       )
     } catch (error) {
-      // The session stops all the same, and keeps its disk.
+      // Without the snapshot the session still stops, and keeps its disk.
       if (!SandboxError.is(error, 'quota_exceeded')) throw error
       this.#context.log.warn({ session: session.id, err: error }, 'stopped a session without its snapshot')
     }
@@ -208,7 +206,7 @@ export class Lifecycle {
     return (open ?? (await this.#reopen(session))).sandbox
   }
 
-  /** After a restart of this process: the sandbox ran on, and is found by its id. */
+  /** Reconnects to a sandbox that kept running while the daemon restarted. */
   async #reopen(session: Session): Promise<Open> {
     const { provider, live } = this.#context
     try {

@@ -50,7 +50,7 @@ export class LiveSessions {
     return (this.#entries.get(id)?.waiting ?? 0) > 0
   }
 
-  /** Resolves when the changes of state in progress are done; undefined without any. */
+  /** Resolves when pending changes of state are done. Undefined when there are no changes. */
   settled(id: string): Promise<void> | undefined {
     const entry = this.#entries.get(id)
     return entry && entry.waiting > 0 ? entry.turn : undefined

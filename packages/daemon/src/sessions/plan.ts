@@ -2,7 +2,7 @@ import { type CreateSandboxOpts, SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context } from './context.ts'
 
-/** What a caller may ask for in a new session. The configuration gives the rest. */
+/** The settings of a new session that a caller may choose. The configuration provides the rest. */
 export interface CreateRequest {
   image?: string
   snapshotId?: string
@@ -18,9 +18,9 @@ export interface CreateRequest {
   /** How long a stopped session is kept. Default: until a caller destroys it. */
   stoppedTtlMs?: number | null
   wakeOnUse?: boolean
-  /** What the sandbox's user is called, on the image `host`; its home is where the session works. */
+  /** The name of the sandbox's user on the image `host`. The session's working directory is its home. */
   account?: string
-  /** A repeat with the same key gets the session of the first. */
+  /** A repeated request with the same key returns the first session. */
   idempotencyKey?: string
 }
 
@@ -91,19 +91,19 @@ export function planOf(
     if (action === 'snapshot-and-stop' && !provider.capabilities.snapshot)
       throw new SandboxError(
         'unsupported',
-        'Sandboxes here cannot be saved, so snapshot-and-stop cannot be done.',
+        'This daemon cannot save sandboxes, so snapshot-and-stop is not supported.',
         {
           hint: 'Use stop or destroy.',
         },
       )
   if ([plan.onIdle, plan.onLifetime].includes('pause') && !provider.capabilities.pause)
-    throw new SandboxError('unsupported', 'Sandboxes here cannot be paused.', {
+    throw new SandboxError('unsupported', 'This daemon cannot pause sandboxes.', {
       hint: 'Use stop or destroy.',
     })
   return plan
 }
 
-/** The plan in the provider's words: only options that it knows. */
+/** Translates the plan to the provider's options, without options that the provider does not know. */
 export function createOptions(
   { config, provider }: Pick<Context, 'config' | 'provider'>,
   plan: Plan,
@@ -148,16 +148,14 @@ function lifetimeOf(request: CreateRequest, config: Context['config']): number |
     : atMost(ms, config.max_ttl_seconds * 1000, 'lifetime_seconds', 'max_ttl_seconds')
 }
 
-/**
- * Limits that nothing would hold are refused, not forgotten. The configuration's defaults are no promise to a caller.
- */
+/** Refuses requested limits that the provider cannot enforce. Defaults of the configuration are ignored instead. */
 function refuseWithoutLimits(provider: Context['provider'], request: CreateRequest): void {
   if (provider.createOptions.has('resources')) return
   const asked = request.limits && Object.values(request.limits).some((value) => value !== undefined)
   if (!asked && request.network === undefined) return
   throw new SandboxError(
     'unsupported',
-    'Sandboxes here are not isolated: they have no limits and the machine’s network.',
+    'Sandboxes of this daemon are not isolated: they have no limits, and use the machine’s network.',
     {
       hint: {
         sdk: 'Leave resources and network out, or use a daemon with the isolator oci.',
@@ -170,7 +168,7 @@ function refuseWithoutLimits(provider: Context['provider'], request: CreateReque
 
 function atMost(value: number, most: number, option: string, setting: string): number {
   if (value <= most) return value
-  throw refused(`${option} is more than is allowed here (${most}).`, `Ask for less, or raise ${setting}.`)
+  throw refused(`${option} exceeds the limit of ${most}.`, `Ask for less, or raise ${setting}.`)
 }
 
 function refused(message: string, hint: string): SandboxError {

@@ -4,16 +4,16 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { type Context, instanceLabel, type Sandbox } from './context.ts'
 import { createOptions, type Plan, planOf } from './plan.ts'
 
-/** Names the process that keeps a sandbox which no session has yet. */
+/** Marks a pooled sandbox with the process that owns it. */
 export const poolLabel = 'sandkasten.pool'
 
 /** After this long without a create, the pool is filled up. */
 const quietMs = 100
 
 /**
- * Sandboxes that are made before a request needs them. They belong to this process and have no row. After a crash, the
- * next daemon's reconciliation sees that their keeper is gone, and removes them. Taking one from the list is
- * synchronous, so no two sessions get the same; then its record gets the session's labels, environment and age.
+ * Creates sandboxes before a request needs them. They belong to this process and have no row. After a crash, the next
+ * daemon's reconciliation removes them, because their owner is gone. `take` removes a sandbox from the list
+ * synchronously, so two sessions never get the same one. Then it hands over the session's labels, environment and age.
  *
  * Calls may interleave freely. `tend` does not run concurrently with itself.
  */
@@ -46,7 +46,7 @@ export class Pool {
     })
   }
 
-  /** Hands a matching sandbox over to the session. Undefined without one, or when it has died. */
+  /** Hands a matching sandbox over to the session. Undefined when there is no match, or when the sandbox has died. */
   async take(
     plan: Plan,
     given: { labels: Record<string, string>; envVars: Readonly<Record<string, string>> },
@@ -101,7 +101,7 @@ export class Pool {
         try {
           shelf.ready.push(await this.#make(shelf.plan))
         } catch (error) {
-          // Sessions are made without it; the next round tries again.
+          // Sessions are then created without the pool; the next round retries.
           log.warn({ err: error, image: shelf.plan.image }, 'cannot fill the pool')
           return
         }
@@ -115,7 +115,7 @@ export class Pool {
     const sandbox = (await provider.create(
       createOptions(this.#context, plan, { env: {}, labels }),
     )) as Sandbox
-    // Any call opens the connection to the sandbox, so the first command need not wait for it.
+    // Any call opens the connection to the sandbox, so that the first command does not wait for it.
     await sandbox.files.exists('.')
     return sandbox
   }
@@ -144,12 +144,12 @@ interface Shelf {
   readonly ready: Sandbox[]
 }
 
-/** What must be the same for one sandbox to do for the other. */
+/** Sandboxes with the same key are interchangeable. */
 function keyOf({ image, cpu, memoryMb, pids, diskMb, network, account = '' }: Plan): string {
   return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network, account])
 }
 
-/** What could be had without swapping; where the system does not say, enough. */
+/** Memory that is available without swapping. Infinite where the system does not report it. */
 function memoryAvailableMb(): number {
   try {
     const kilobytes = /^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1]

@@ -44,7 +44,7 @@ export class Reconciler {
       const id = sandbox.labels[sessionLabel]
       if (sandbox.labels[poolLabel] === this.#context.pool.keeper) continue
       if (owned.has(sandbox.sandboxId) || (id !== undefined && this.#busy(id))) continue
-      // Made between the two looks, its row is there by now.
+      // The row may have been written after the rows were read.
       const session = id === undefined ? undefined : await store.sessions.get(id)
       if (session?.live === 1 && (session.sandbox_id === null || session.sandbox_id === sandbox.sandboxId))
         continue
@@ -77,7 +77,7 @@ export class Reconciler {
     }
   }
 
-  /** What an earlier process wrote down, and ended before it could tell. */
+  /** Publishes changes that an earlier process wrote, but did not publish before it ended. */
   async #tellAgain(): Promise<void> {
     const { store, instanceId, events } = this.#context
     const told = await store.records.newestEvents(instanceId, newestEvents)
@@ -93,7 +93,7 @@ export class Reconciler {
     }
   }
 
-  /** Tells sessions that their sandbox has ended, as soon as it has. */
+  /** Marks sessions as crashed as soon as their sandbox ends. */
   watch(): void {
     const { provider, log } = this.#context
     provider.onEnded?.((info) => {
@@ -110,13 +110,13 @@ export class Reconciler {
     await live.locked(id, async () => {
       const session = await store.sessions.get(id)
       if (session?.sandbox_id !== sandboxId || session.live === 0 || session.status === 'creating') return
-      // It may have been started again meanwhile.
+      // The sandbox may have been started again meanwhile.
       const sandbox = await provider.get(sandboxId, { resume: false })
       await this.#compare(session, await sandbox.info())
     })
   }
 
-  /** Once, at the start: sandboxes that an earlier process started are watched, and its commands followed again. */
+  /** Runs once at the start. Watches sandboxes and follows commands of an earlier process. */
   async recover(): Promise<void> {
     const { store, instanceId, log, provider } = this.#context
     const { commands, use } = this.#parts
@@ -159,7 +159,7 @@ export class Reconciler {
       return
     }
     if (session.starting === 1) await this.#context.store.sessions.forgetStarts({ id: session.id })
-    // A stop or start was interrupted. The written status is the one that was acknowledged.
+    // A stop or start was interrupted. Clients know the written status, so the sandbox follows it.
     if (sandbox.status === 'running')
       await (await this.#context.provider.get(sandbox.sandboxId, { resume: false })).stop()
   }
@@ -169,7 +169,7 @@ export class Reconciler {
     const { store } = this.#context
     await mark(this.#context, session, 'failed', {
       by: 'reconciler',
-      reason: 'the daemon ended while it was made',
+      reason: 'the daemon ended during the create',
       from: ['creating'],
     })
     await store.sessions.forgetIdempotency(session.id)

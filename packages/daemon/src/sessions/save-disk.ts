@@ -35,7 +35,7 @@ export async function saveDisk(
     await store.snapshots.insert(row)
     return row
   } catch (error) {
-    // No client will learn of this snapshot.
+    // No client knows this snapshot, so remove it.
     await provider
       .deleteSnapshot(snapshotId)
       .catch((cleanUp) =>

@@ -24,17 +24,17 @@ import { Use } from './use.ts'
 export interface LeaseChanges {
   ttlMs?: number
   onIdle?: EndAction
-  /** From now. */
+  /** Counted from now. */
   lifetimeMs?: number | null
   onLifetime?: EndAction
   /** Counted from the stop. Null: until a caller destroys the session. */
   stoppedTtlMs?: number | null
 }
 
-/** What callers outside this room may know about the provider. */
+/** The facts about the provider that other folders may use. */
 export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>
 
-/** Everything that other rooms can do with sessions. The store and the provider stay behind it. */
+/** The public interface of this folder. It hides the store and the provider. */
 export class SessionService {
   readonly #context: Context
   readonly use: Use
@@ -123,12 +123,12 @@ export class SessionService {
     return this.#context.live.opened(id, incarnation)
   }
 
-  /** What the session's sandbox uses now; undefined when the provider does not measure it. */
+  /** The sandbox's current resource usage. Undefined when the provider does not measure it. */
   async stats({ sandbox_id: sandboxId }: Session): Promise<object | undefined> {
     return sandboxId === null ? undefined : this.#context.provider.stats?.(sandboxId)
   }
 
-  /** Newest first, one page. */
+  /** Returns one page, newest first. */
   list(
     caller: Caller,
     filter: {
@@ -167,7 +167,7 @@ export class SessionService {
     return this.#lifecycle.destroy(id, `key:${caller.keyId}`)
   }
 
-  /** From now on it may be idle at least this long, and live at least this long. Never shortens. */
+  /** Extends the idle lease and the lifetime to at least this long from now. Never shortens them. */
   async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
     const { config, live } = this.#context
     const session = await this.use.findHere(caller, id)
@@ -175,7 +175,7 @@ export class SessionService {
     if (ms > config.max_ttl_seconds * 1000)
       throw new SandboxError(
         'invalid_argument',
-        `ttl_seconds is more than is allowed here (${config.max_ttl_seconds}).`,
+        `ttl_seconds exceeds max_ttl_seconds (${config.max_ttl_seconds}).`,
         {
           hint: 'Ask for less, or raise max_ttl_seconds.',
         },
@@ -188,18 +188,18 @@ export class SessionService {
     return this.#lease(session, changes)
   }
 
-  /** Other leases than it was created with, from now on. Setting one is activity. */
+  /** Replaces leases of the session. This counts as activity. */
   async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
     const { config, live } = this.#context
     for (const ms of [leases.ttlMs, leases.lifetimeMs])
       if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
         throw new SandboxError(
           'invalid_argument',
-          `A lifetime, or an idle time, of more than ${config.max_ttl_seconds} s is not allowed here.`,
+          `The lifetime or idle time exceeds max_ttl_seconds (${config.max_ttl_seconds}).`,
           { hint: 'Ask for less, or raise max_ttl_seconds.' },
         )
     await this.use.findHere(caller, id)
-    // Alone: a start at the same time would count from another moment.
+    // Under the lock, because a concurrent start changes `started_at`.
     return live.locked(id, async () => {
       const session = await this.use.findHere(caller, id)
       if (session.live === 0) throw notUsable(session)
@@ -209,7 +209,7 @@ export class SessionService {
       const changes = {
         ttl_ms: ttlMs,
         on_idle: onIdle,
-        // Counted from now: the row counts from the last start.
+        // The request counts from now; the row counts from the last start.
         lifetime_ms: typeof lifetimeMs === 'number' ? now - session.started_at + lifetimeMs : lifetimeMs,
         on_lifetime: onLifetime,
         stopped_ttl_ms: stoppedTtlMs,
@@ -219,12 +219,12 @@ export class SessionService {
     })
   }
 
-  /** From now on it lives exactly this long, longer or shorter than before; null: until it is idle. */
+  /** Sets the remaining lifetime, longer or shorter than before. Null removes the limit. */
   setLifetime(caller: Caller, id: string, ms: number | null): Promise<Session> {
     return this.setLeases(caller, id, { lifetimeMs: ms })
   }
 
-  /** Changes those that are given; null takes one away. Labelling is not activity. */
+  /** Changes the given labels; null removes one. This is not activity. */
   async setLabels(
     caller: Caller,
     id: string,
@@ -258,7 +258,7 @@ export class SessionService {
     return { used: { ...used, disk_mb: diskMb }, quotas }
   }
 
-  /** Writes changed leases down. The timer of ends learns of a shorter one. */
+  /** Writes changed leases and updates the timer. */
   async #lease(session: Session, changes: Partial<Session>): Promise<Session> {
     const { store, ends } = this.#context
     const changed = (await store.sessions.update(session.id, undefined, changes)) ?? session
@@ -266,7 +266,7 @@ export class SessionService {
     return changed
   }
 
-  /** What ran in it when an earlier process ended, and was frozen when this one began, is followed again. */
+  /** Follows commands of a session that was paused when this process started. */
   async #recover(session: Session): Promise<void> {
     const caller = { projectId: session.project_id, keyId: 'daemon', scopes: [], requestId: 'resume' }
     await this.commands

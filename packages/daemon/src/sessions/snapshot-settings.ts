@@ -2,7 +2,7 @@ import type { SnapshotRow, Store } from '../store/index.ts'
 import type { Context, Session } from './context.ts'
 import type { CreateRequest } from './plan.ts'
 
-/** What a session takes over from the session that its snapshot was made of. */
+/** Settings that a session inherits from its snapshot's origin. */
 export interface SnapshotSettings {
   readonly cpu: number
   readonly memoryMb: number
@@ -25,8 +25,8 @@ export function settingsOf(session: Session): SnapshotSettings {
 }
 
 /**
- * The request, completed with limits and network of the snapshot's origin. Whatever the request says itself wins.
- * `notes` say what could not be taken over.
+ * Completes a request with the limits and the network of the snapshot's origin. Settings of the request win. `notes`
+ * list settings that could not be inherited.
  */
 export async function inherit(
   { config, provider, store }: Pick<Context, 'config' | 'provider' | 'store'>,
@@ -43,12 +43,12 @@ export async function inherit(
   }
   const lost = settings.envNames.filter((name) => request.env?.[name] === undefined)
   if (lost.length > 0) notes.push(`env: values are not part of a snapshot; pass ${lost.join(', ')} again.`)
-  // Without isolation there are no limits and there is no network to take over.
+  // Without isolation there are no limits and no network to inherit.
   if (!provider.createOptions.has('resources')) return { request, notes }
   const { limits = {} } = request
   const { max } = config
   const atMost = (value: number, most: number, name: string) => {
-    if (value > most) notes.push(`limits.${name}: ${value} is more than is allowed here; ${most} is used.`)
+    if (value > most) notes.push(`limits.${name}: ${value} exceeds the limit; ${most} is used.`)
     return Math.min(value, most)
   }
   const inherited = {
@@ -67,7 +67,7 @@ export async function inherit(
   return { request: { ...request, limits: inherited, ...(network ? { network } : {}) }, notes }
 }
 
-/** Snapshots of older daemons do not have them; while their session is remembered, it does. */
+/** Falls back to the session's row, because snapshots of older daemons have no settings. */
 async function recorded(store: Store, snapshot: SnapshotRow): Promise<SnapshotSettings | undefined> {
   if (snapshot.settings !== null) return JSON.parse(snapshot.settings)
   const origin = await store.sessions.get(snapshot.session_id)

@@ -9,7 +9,7 @@ import { checkName } from './limits/request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
 
-/** Saved disks, and copies of sessions. They belong to the project, not to the session that they came from. */
+/** Snapshots and forks of sessions. They belong to the project, not to the session that they came from. */
 export class SnapshotsOfSessions {
   readonly #context: Context
   readonly #use: Use
@@ -65,7 +65,7 @@ export class SnapshotsOfSessions {
     return this.#context.store.snapshots.list(caller.projectId, options)
   }
 
-  /** False when it was gone already. The row first: what the provider still has then, the next start removes. */
+  /** False when it was already deleted. The row goes first; the next start removes a disk that is left behind. */
   async delete(caller: Caller, id: string): Promise<boolean> {
     const { store, provider, instanceId, events, log } = this.#context
     const row = await this.get(caller, id)
@@ -83,7 +83,7 @@ export class SnapshotsOfSessions {
     return true
   }
 
-  /** Running copies, with `names` in order. A copy that failed is its error. */
+  /** Creates running copies, with `names` in order. A copy that failed is returned as its error. */
   async fork(
     caller: Caller,
     id: string,

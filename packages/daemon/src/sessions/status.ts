@@ -18,7 +18,7 @@ export async function mark(
     status_by: how.by,
     status_reason: how.reason,
     status_at: Date.now(),
-    // Only when it changes: it is in indexes, which would be written again.
+    // An unchanged `live` is left out, because writing it would update indexes.
     ...(live === session.live ? {} : { live }),
     ...how.changes,
   }
@@ -36,11 +36,11 @@ export async function mark(
   return changed
 }
 
-/** The same for a session of another project and for none. */
+/** The same error for a missing session and for one of another project. */
 export function noSession(id: string): SandboxError {
   return new SandboxError('not_found', `There is no session ${id}.`, {
     hint: {
-      sdk: 'List what exists with listSessions().',
+      sdk: 'List sessions with listSessions().',
       http: 'See GET /v1/sessions.',
       cli: 'See sandkasten sessions list.',
     },
@@ -63,9 +63,9 @@ export function notUsable(session: Session): SandboxError {
 }
 
 const pausedHint = {
-  sdk: 'Let it go on with resume(), or create sessions with wakeOnUse.',
-  http: 'Let it go on with POST /v1/sessions/{id}/resume, or create sessions with wake_on_use.',
-  cli: 'Let it go on with sandkasten sessions resume, or create sessions with --wake-on-use.',
+  sdk: 'Resume it with resume(), or create sessions with wakeOnUse.',
+  http: 'Resume it with POST /v1/sessions/{id}/resume, or create sessions with wake_on_use.',
+  cli: 'Resume it with sandkasten sessions resume, or create sessions with --wake-on-use.',
 }
 
 const stoppedHint = {
@@ -74,11 +74,11 @@ const stoppedHint = {
   cli: 'Start it with sandkasten sessions start, or create sessions with --wake-on-use.',
 }
 
-/** `incarnation`: the start of the sandbox that the caller means, if the request names one. */
+/** Throws `interrupted` when the request names another start of the sandbox. */
 export function refuseOther(session: Session, incarnation: number | undefined): void {
   if (incarnation === undefined || session.incarnation === incarnation) return
-  throw new SandboxError('interrupted', `The session ${session.id} was started again since.`, {
+  throw new SandboxError('interrupted', `The session ${session.id} was started again.`, {
     details: { incarnation: session.incarnation },
-    hint: 'Get the session again; what ran in it before has ended.',
+    hint: 'Get the session again. Its earlier processes have ended.',
   })
 }

@@ -6,7 +6,7 @@ import type { Context } from './context.ts'
 import { checkArgv, checkCount, checkEnv } from './limits/request-limits.ts'
 import type { Use, Used, UseOptions } from './use.ts'
 
-/** Terminals of sessions. Each is written down, so that one is found again by its id and never opened by accident. */
+/** Terminals of sessions. Each has a row, so that a repeated open finds it and an unknown id opens nothing. */
 export class Terminals {
   readonly #context: Context
   readonly #use: Use
@@ -32,7 +32,7 @@ export class Terminals {
         const terminalId = options.terminalId ?? `terminal-${randomId()}`
         const row = rowOf(used, terminalId, options)
         checkCount(await store.execs.countRunning(id, 'terminal'), 'terminals')
-        // A repeat with the same id finds the first.
+        // A repeated request with the same id finds the first terminal.
         if (!(await store.execs.insert(row))) return this.find(caller, id, terminalId)
         try {
           await used.sandbox.openTerminal({ ...options, terminalId })
@@ -66,7 +66,7 @@ export class Terminals {
     return this.#context.store.execs.list(id, { limit: 100, maxBytes: 1_048_576, kind: 'terminal' })
   }
 
-  /** The terminal, if it is still the one that was opened. */
+  /** Attaches to the terminal. Throws `gone` if it has ended. */
   attach<T>(
     caller: Caller,
     id: string,
@@ -79,7 +79,7 @@ export class Terminals {
       id,
       async (used) => {
         const row = await this.find(caller, id, terminalId)
-        // Where terminals are only emulated they end with the process that opened them, and an id would open a new one.
+        // Emulated terminals end with the process that opened them. Their id would open a new terminal.
         const survives =
           used.sandbox.capabilities.terminal === 'native' || used.open.terminals.has(terminalId)
         if (row.incarnation !== used.session.incarnation || !survives)

@@ -16,7 +16,7 @@ export interface UseOptions extends Meant {
   wake?: boolean
 }
 
-/** How work gets at a session: found for its project only, awake, held while it lasts, and its lease extended by it. */
+/** Opens sessions for work: finds them within the project, wakes them, holds them, and extends their lease. */
 export class Use {
   readonly #context: Context
   readonly #lifecycle: Lifecycle
@@ -68,7 +68,7 @@ export class Use {
     }
   }
 
-  /** For work that outlasts a call: the session is held until `release`. */
+  /** For work that outlives a call: holds the session until `release`. */
   async take(caller: Caller, id: string, options: UseOptions = {}): Promise<Used & { release: () => void }> {
     const { live } = this.#context
     const release = live.hold(id)
@@ -76,7 +76,7 @@ export class Use {
       await live.settled(id)
       const found = await this.findHere(caller, id)
       refuseOther(found, options.incarnation)
-      // A key that may only read must not make anything run.
+      // A key with the scope `read` must not start a sandbox.
       const mayWake = options.wake ?? (found.wake_on_use === 1 && includes(caller.scopes, 'exec'))
       const wake = mayWake && options.incarnation === undefined ? { by: `key:${caller.keyId}` } : undefined
       const { session, open } = await this.#lifecycle.opened(found, wake)
@@ -87,7 +87,7 @@ export class Use {
     }
   }
 
-  /** Notices that a sandbox has ended, when a call on it fails. */
+  /** Checks after a failed call whether the sandbox has ended, and records that. */
   async #failed({ session, sandbox }: Used, error: unknown): Promise<unknown> {
     const { live } = this.#context
     if (!SandboxError.is(error) || error.status < 500) live.touch(session.id)
@@ -107,9 +107,9 @@ export class Use {
       cause: error,
       details: { status: crashed.status },
       hint: {
-        sdk: 'What ran in it has ended with it. Start it again with start(); its files are there. Look at what the command did before you run it again.',
-        http: 'What ran in it has ended with it. Start it again with POST /v1/sessions/{id}/start; its files are there. Look at what the command did before you run it again.',
-        cli: 'What ran in it has ended with it. Start it again with sandkasten sessions start; its files are there. Look at what the command did before you run it again.',
+        sdk: 'Its processes have ended and its files remain. Start it again with start(). Check what the command did before you run it again.',
+        http: 'Its processes have ended and its files remain. Start it again with POST /v1/sessions/{id}/start. Check what the command did before you run it again.',
+        cli: 'Its processes have ended and its files remain. Start it again with sandkasten sessions start. Check what the command did before you run it again.',
       },
     })
   }

@@ -22,7 +22,7 @@ export class Reserve {
     return this.#state === 'spent'
   }
 
-  /** Puts space by, if there is enough. Also after it was spent. */
+  /** Reserves space if there is enough, also after it was spent. */
   take(): void {
     if (this.#state === 'held') return
     const { bavail, bsize } = statfsSync(this.#file.slice(0, this.#file.lastIndexOf('/')) || '/')
@@ -44,7 +44,7 @@ export class Reserve {
     }
   }
 
-  /** Gives the space up. False when there was none. */
+  /** Gives up the reserved space. False when no space was reserved. */
   spend(): boolean {
     if (this.#state !== 'held') return false
     rmSync(this.#file, { force: true })

@@ -1,8 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 
 /**
- * What the database cannot do now, in our words. By SQLite's result codes, Postgres' SQLSTATE classes and Node's
- * network codes; never by message text.
+ * Translates errors of the database by SQLite's result codes, Postgres' SQLSTATE classes and Node's network codes, never
+ * by message text.
  */
 export function storeError(error: unknown): unknown {
   if (SandboxError.is(error) || !(error instanceof Error)) return error
@@ -38,7 +38,7 @@ export function diskFull(cause?: Error): SandboxError {
   return new SandboxError('disk_full', 'The database’s disk is full.', {
     ...(cause ? { cause } : {}),
     details: retryLater,
-    hint: 'Free space on the disk that holds db_path; nothing is lost.',
+    hint: 'Free space on the disk that holds db_path. No data is lost.',
   })
 }
 
@@ -46,7 +46,7 @@ function away(message: string, cause: Error): SandboxError {
   return new SandboxError('unavailable', message, {
     cause,
     details: retryLater,
-    hint: 'Try again in a moment; the daemon goes on by itself as soon as the database is back.',
+    hint: 'Try again in a moment. The daemon reconnects as soon as the database is back.',
   })
 }
 

@@ -5,10 +5,10 @@ import type { ExecRow, Tables } from './tables.ts'
 /** A row's share of table and indexes, without its long texts. */
 const rowBytes = 400
 
-/** `omitted`: it has a result, which is not in the list. */
+/** `omitted`: the command has a result that the list does not include. */
 export type ListedExec = Omit<ExecRow, 'events'> & { omitted: boolean }
 
-/** Commands that carry an id: their requests, and their results once they are done. */
+/** Commands with an id, their requests and their results. */
 export class Execs {
   readonly #db: Kysely<Tables>
 
@@ -98,7 +98,7 @@ export class Execs {
     return Number(count)
   }
 
-  /** False when there is a command with this id already. */
+  /** False when a command with this id exists. */
   async insert(row: ExecRow): Promise<boolean> {
     try {
       await this.#db
@@ -133,7 +133,7 @@ export class Execs {
     return new Map(rows.map(({ project_id, bytes }) => [project_id, Number(bytes)]))
   }
 
-  /** Removes the oldest ended commands of a project until so many bytes are free, at most 500. How many were freed. */
+  /** Removes at most 500 of the project's oldest ended commands, until `bytes` are freed. Returns the freed bytes. */
   async dropOldest(projectId: string, bytes: number): Promise<number> {
     const oldest = await this.#db
       .selectFrom('execs')
@@ -168,7 +168,7 @@ export class Execs {
       .execute()
   }
 
-  /** Done commands beyond the newest `keep` of a session. */
+  /** Removes ended commands of a session except the newest `keep`. */
   async prune(sessionId: string, keep: number): Promise<void> {
     const oldest = await this.#db
       .selectFrom('execs')

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { isDuplicate } from './errors.ts'
 import type { FrontRow, Tables } from './tables.ts'
 
-/** What fronts remember of the sandboxes that they show; see `fronts/records.ts`. */
+/** Records of fronts about their sandboxes; see `fronts/records.ts`. */
 export class Fronts {
   readonly #db: Kysely<Tables>
 
@@ -41,7 +41,7 @@ export class Fronts {
       .where('kind', '=', kind)
       .orderBy('key')
       .execute()
-    // Not by the query: then the database might take the primary key, and read all that the front has.
+    // Filtered here: with the front in the query, the database might use the primary key and read all records of the front.
     return rows.filter((row) => row.front === front)
   }
 

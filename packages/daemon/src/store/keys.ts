@@ -41,7 +41,7 @@ export class Keys {
       .execute()
   }
 
-  /** False when the project has `most` usable keys already. Of unusable keys, the newest `most` are remembered. */
+  /** False when the project already has `most` usable keys. Keeps the newest `most` unusable keys. */
   async insert(row: KeyRow, most: number): Promise<boolean> {
     const now = row.created_at
     const all = await this.list(row.project_id)
@@ -55,7 +55,7 @@ export class Keys {
     return true
   }
 
-  /** For keys that live in a file: the row follows the file. */
+  /** For keys that are stored in a file: updates the row to match the file. */
   async upsert(row: KeyRow): Promise<void> {
     const { id: _, created_at: __, ...changes } = row
     await this.#db

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { type Kysely, sql } from 'kysely'
 import { type Migration, migrations, type StoreKind } from './migrations.ts'
 
-/** Brings a database to the newest version, or to `upTo`. Several daemons may start at once: one does it. */
+/** Migrates a database to the newest version, or to `upTo`. A lock serializes daemons that start at the same time. */
 export async function migrate(
   db: Kysely<unknown>,
   kind: StoreKind,
@@ -24,9 +24,9 @@ export async function migrate(
     if (current > steps.at(-1)!.version)
       throw new SandboxError(
         'conflict',
-        `The database is of version ${current}; this daemon knows ${steps.at(-1)!.version}.`,
+        `The database has version ${current}; this daemon supports up to ${steps.at(-1)!.version}.`,
         {
-          hint: 'Use the newer daemon that made it, or another database.',
+          hint: 'Use the newer daemon, or another database.',
         },
       )
     for (const step of steps) {

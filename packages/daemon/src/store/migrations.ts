@@ -1,8 +1,8 @@
 import { type ColumnDataType, type Kysely, sql } from 'kysely'
 
 /**
- * The tables' history: each step is run once, in order, and never changed after it was released. There is no way
- * back; an older daemon refuses a newer database.
+ * A step of the schema's history. Each step runs once, in order, and never changes after its release. Steps cannot be
+ * undone; an older daemon refuses a newer database.
  */
 export interface Migration {
   readonly version: number
@@ -225,7 +225,7 @@ export const migrations: readonly Migration[] = [
       await sql`update execs set
         project_id = coalesce((select project_id from sessions where sessions.id = execs.session_id), ''),
         bytes = 400 + length(command) + coalesce(length(result), 0) + coalesce(length(events), 0)`.execute(db)
-      // All that the budget asks for is in the index: rows with results are long, and need not be read.
+      // A covering index for the budget's queries, so that long rows with results are not read.
       await sql`create index execs_kept on execs (project_id, ended_at, session_id, exec_id, bytes) where ended_at is not null`.execute(
         db,
       )

@@ -1,7 +1,7 @@
 import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 
-/** 64-bit integers as JavaScript numbers: ours are times and counts far below 2^53. */
+/** Parses 64-bit integers as numbers. The values are times and counts far below 2^53. */
 const types = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if (oid === pg.types.builtins.INT8) return Number
@@ -20,8 +20,7 @@ export function postgresDialect(url: string): PostgresDialect {
     allowExitOnIdle: true,
     types,
   })
-  // An idle connection that the server ends is replaced at the next query; without a listener it would end this
-  // process.
+  // The pool replaces a broken idle connection at the next query. Without a listener the error would end this process.
   pool.on('error', () => {})
   // A client in use also rejects its query, which reports the error.
   pool.on('connect', (client) => void client.on('error', () => {}))

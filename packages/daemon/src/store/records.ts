@@ -1,7 +1,7 @@
 import type { Insertable, Kysely, Selectable } from 'kysely'
 import type { AuditRow, EventRow, Tables } from './tables.ts'
 
-/** Events (for programs) and the audit log (for people). Both only grow, and lose their oldest entries. */
+/** Events (for programs) and the audit log (for people). Entries are never changed; the oldest are removed. */
 export class Records {
   readonly #db: Kysely<Tables>
 
@@ -9,7 +9,7 @@ export class Records {
     this.#db = db
   }
 
-  /** Numbered in the order in which they are given. */
+  /** Numbers the events in the given order. */
   async addEvents(rows: ReadonlyArray<Insertable<EventRow>>): Promise<void> {
     if (rows.length > 0) await this.#db.insertInto('events').values(rows).execute()
   }
@@ -28,7 +28,7 @@ export class Records {
     return query.orderBy('id').limit(options.limit).execute()
   }
 
-  /** The newest of one daemon's sessions, as many as these, newest first. */
+  /** The newest events of one daemon's sessions, newest first. */
   async newestEvents(instanceId: string, limit: number): Promise<Array<Selectable<EventRow>>> {
     return this.#db
       .selectFrom('events')
@@ -72,12 +72,12 @@ export class Records {
     return query.orderBy('id', 'desc').limit(options.limit).execute()
   }
 
-  /** Keeps the newest: at most so many, and of about so many bytes. Tells about how many bytes are kept. */
+  /** Removes the oldest entries beyond the limits. Returns the approximate bytes that are kept. */
   async prune(keep: Record<'events' | 'audit', Keep>): Promise<RecordBytes> {
     return { events: await this.#pruneEvents(keep.events), audit: await this.#pruneAudit(keep.audit) }
   }
 
-  /** From the beginning, so that readers know what they have missed: their numbers have no gaps. */
+  /** Removes from the beginning only. Numbers stay without gaps, so readers can tell what they missed. */
   async #pruneEvents(keep: Keep): Promise<number> {
     const ends = await this.#db
       .selectFrom('events')
@@ -127,7 +127,7 @@ export class Records {
     return Math.round(all * size)
   }
 
-  /** How many rows, of what size. To measure all would be to read all; the newest tell it well enough. */
+  /** The allowed number of rows and their average size, estimated from the newest rows. */
   async #allowed(table: 'events' | 'audit', keep: Keep): Promise<{ most: number; size: number }> {
     const newest = this.#db.selectFrom(table).selectAll().orderBy('id', 'desc').limit(1000)
     const rows = (await newest.execute()) as object[]
@@ -143,7 +143,7 @@ interface Keep {
 
 export type RecordBytes = Record<'events' | 'audit', number>
 
-/** Texts by their length; numbers, keys and index entries as a lump sum. */
+/** Counts texts by their length, and a fixed amount for numbers, keys and index entries. */
 function sizeOf(row: object): number {
   return Object.values(row).reduce<number>(
     (sum, value) => sum + (typeof value === 'string' ? value.length : 8),

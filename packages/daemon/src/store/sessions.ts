@@ -11,7 +11,7 @@ export interface Usage {
   unlimited_disks: number
 }
 
-/** Throws when the project may not use more. Runs while no other start or create of the project is counted. */
+/** Throws when a quota is exceeded. Creates and starts of a project run this check one after another. */
 export type CheckUsage = (usage: Usage) => void
 
 export interface SessionFilter {
@@ -55,7 +55,7 @@ export class Sessions {
     return query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
   }
 
-  /** Moves the times from which leases count, of all live sessions of one daemon. */
+  /** Moves the start times of the leases of one daemon's live sessions. */
   async shiftLeases(instanceId: string, ms: number): Promise<void> {
     await this.#db
       .updateTable('sessions')
@@ -79,7 +79,7 @@ export class Sessions {
       .execute()
   }
 
-  /** What decides when the live sessions of one daemon end; read often, so without the rest of their rows. */
+  /** The lease columns of one daemon's live sessions. Read often, so other columns are left out. */
   async leases(instanceId: string) {
     return this.#db
       .selectFrom('sessions')
@@ -115,8 +115,8 @@ export class Sessions {
   }
 
   /**
-   * Writes a new session down, if the project still has room for it. Creates of one project are counted one after
-   * another, so two at once cannot both take the last place. Without `check` nothing is counted.
+   * Inserts a session if `check` finds room in the project. Creates of one project run one after another, so two cannot
+   * both take the last place. Without `check` nothing is counted.
    */
   async insert(
     row: SessionRow,
@@ -181,7 +181,7 @@ export class Sessions {
     })
   }
 
-  /** A start failed, or for all of a daemon: it ended while they were under way. */
+  /** Releases reserved starts: of one session whose start failed, or of a daemon that ended during starts. */
   async forgetStarts(where: { id: string } | { instance_id: string }): Promise<void> {
     const [[column, value]] = Object.entries(where) as [['id' | 'instance_id', string]]
     await this.#db
@@ -192,7 +192,7 @@ export class Sessions {
       .execute()
   }
 
-  /** Changes a session that still has one of these statuses; undefined when it has not. */
+  /** Changes a session if it has one of these statuses; otherwise returns undefined. */
   async update(
     id: string,
     from: readonly SessionStatus[] | undefined,
@@ -202,7 +202,7 @@ export class Sessions {
     return (from ? query.where('status', 'in', from) : query).returningAll().executeTakeFirst()
   }
 
-  /** A create that failed leaves no trace: a repeat with the same key tries again. */
+  /** Removes the row of a failed create, so that a repeat with the same key tries again. */
   async forget(id: string): Promise<void> {
     await this.#db.transaction().execute(async (trx) => {
       await trx.deleteFrom('idempotency').where('session_id', '=', id).execute()
@@ -228,7 +228,7 @@ export class Sessions {
     return old.length
   }
 
-  /** Of each project, ended sessions beyond the newest `keep`, some at a time. */
+  /** Removes, in batches, ended sessions of each project except the newest `keep`. */
   async pruneBeyond(keep: number): Promise<number> {
     const full = await this.#db
       .selectFrom('sessions')
@@ -260,9 +260,7 @@ export type InsertResult =
   | { kind: 'name-taken' }
   | { kind: 'repeat'; sessionId: string; fingerprint: string }
 
-/**
- * Creates and starts of one project are counted one after another: the row's lock is held until the transaction ends.
- */
+/** Serializes creates and starts of a project: the row's lock is held until the transaction ends. */
 async function takeTurn(trx: Kysely<Tables>, projectId: string): Promise<void> {
   await trx
     .updateTable('projects')

@@ -45,7 +45,7 @@ export class Snapshots {
     return rows.map(({ provider_id }) => provider_id)
   }
 
-  /** How many a project has, and what they take up. */
+  /** The number and total size of a project's snapshots. */
   async usage(projectId: string): Promise<{ snapshots: number; bytes: number }> {
     const row = await this.#db
       .selectFrom('snapshots')

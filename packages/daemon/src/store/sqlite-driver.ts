@@ -33,7 +33,7 @@ export class SqliteDialect implements Dialect {
     return this.#driver
   }
 
-  /** For statements of several steps, of which a prepared statement would do only the first. */
+  /** Runs a text of several statements. A prepared statement would run only the first. */
   async exec(sql: string): Promise<void> {
     await this.#driver?.exec(sql)
   }

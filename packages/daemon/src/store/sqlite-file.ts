@@ -4,10 +4,10 @@ import path from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { SandboxError } from '@sandkasten/sdk'
 
-/** Larger databases are not rewritten at a start: that would take minutes. */
+/** Larger databases are not rewritten, because that would take minutes. */
 const mostRewritten = 2 * 1024 ** 3
 
-/** Makes the database's files readable for their owner only; also those that an older daemon made. */
+/** Makes the database's files readable for their owner only, including files of older daemons. */
 export async function protectFiles(file: string): Promise<void> {
   // SQLite gives its other files the mode of this one.
   await (await open(file, 'a', 0o600)).close()

@@ -53,7 +53,7 @@ function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
 
 const project = { id: 'p', name: 'p', quotas: null, created_at: 1, turn: 0 }
 
-/** The same for both: a function that gives a new, empty place for a store. */
+/** The tests of both databases. `place` returns a new, empty database. */
 function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
   let store: Store
   let where: { db_url?: string; db_path: string }
@@ -365,7 +365,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
       const db = old.db as unknown as Kysely<unknown>
       await migrate(db, old.kind, { upTo: version })
       await old.keys.insertProject(project)
-      // What later versions have added is not there yet.
+      // Columns of later versions do not exist yet.
       const { stopped_ttl_ms: _, starting: __, ...row } = sessionRow()
       await old.sessions.insert(row as SessionRow)
       if (version >= 2)

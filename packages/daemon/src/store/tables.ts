@@ -20,7 +20,7 @@ export interface ProjectRow {
   /** JSON. Null means the configuration's quotas. */
   quotas: string | null
   created_at: number
-  /** Changed to take the row's lock: creates of one project are counted one after another. */
+  /** Changed only to take the row's lock, which serializes creates of a project. */
   turn: number
 }
 
@@ -50,12 +50,12 @@ export type SessionStatus =
 export interface SessionRow {
   id: string
   project_id: string
-  /** The daemon that owns it. */
+  /** The daemon that owns the session. */
   instance_id: string
   key_id: string
   name: string | null
   status: SessionStatus
-  /** Why it has this status, and what set it: a key, `reaper`, `reconciler`, `daemon`. */
+  /** The reason for the status, and what set it: a key, `reaper`, `reconciler` or `daemon`. */
   status_reason: string
   status_by: string
   status_at: number
@@ -84,9 +84,9 @@ export interface SessionRow {
   created_at: number
   started_at: number
   last_activity: number
-  /** 1 while it can still be used: names are unique among these, quotas count them. */
+  /** 1 while the session can still be used. Names are unique among live sessions, and quotas count them. */
   live: number
-  /** 1 while a start is under way: quotas count it as running. */
+  /** 1 during a start. Quotas count the session as running. */
   starting: number
 }
 
@@ -103,15 +103,15 @@ export interface ExecRow {
   shell: string | null
   /** JSON: the program and its arguments, or the shell's command. Never the environment. */
   command: string
-  /** Identifies the request: a repeat must have the same. */
+  /** Identifies the request. A repeated request must have the same fingerprint. */
   fingerprint: string
   created_at: number
   ended_at: number | null
   /** JSON; null while the command runs. */
   result: string | null
-  /** JSON: the newest events, as far as they are kept. */
+  /** JSON: the newest events that are kept. */
   events: string | null
-  /** Of the command, the result and the events together: what the row takes of the budget for results. */
+  /** The size of command, result and events, which counts against the budget for results. */
   bytes: number
 }
 
@@ -126,7 +126,7 @@ export interface SnapshotRow {
   image: string
   size_bytes: number | null
   created_at: number
-  /** JSON: limits and network of the session that it was made of; null in rows of older daemons. */
+  /** JSON: limits and network of the saved session. Null in rows of older daemons. */
   settings: string | null
 }
 
@@ -139,7 +139,7 @@ export interface PortRow {
   wake: number
   /** SHA-256 of the port's token, in hexadecimal. */
   token_hash: string | null
-  /** Signed links hold for this one; a new one makes them all worthless. */
+  /** Signed links are valid for this generation. A new generation revokes them. */
   generation: string
   created_at: number
 }

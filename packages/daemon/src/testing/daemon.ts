@@ -9,15 +9,15 @@ import type { Context } from '../sessions/index.ts'
 export interface TestDaemon {
   readonly folder: string
   readonly daemon: Daemon
-  /** What the running daemon works with: its store, its provider, its events. */
+  /** The running daemon's store, provider and events. */
   readonly context: Context
   readonly key: string
-  /** A request; JSON in and out. */
+  /** Sends a request with JSON and parses the response. */
   call(method: string, path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   fetch(path: string, init?: RequestInit & { key?: string }): Promise<Response>
-  /** Creates a session and gives its id. */
+  /** Creates a session and returns its id. */
   session(body?: Record<string, unknown>): Promise<string>
-  /** Ends the daemon as a restart would, and starts it in the same folder. */
+  /** Stops the daemon and starts it again in the same folder. */
   restart(): Promise<void>
   stop(): Promise<void>
 }
@@ -127,7 +127,7 @@ export interface ReceivedEvent {
   data: any
 }
 
-/** The events of a stream, as a client reads them. */
+/** Parses the events of a stream. */
 export async function* eventsOf(response: Response): AsyncGenerator<ReceivedEvent> {
   let text = ''
   for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {

@@ -1,4 +1,4 @@
-/** As `child.ts`, with a provider that has two defects: errors that no code handles. */
+/** Like `child.ts`, with a provider that throws unhandled errors in two ways. */
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { configOf } from '../config/index.ts'
 import { startDaemon } from '../daemon.ts'

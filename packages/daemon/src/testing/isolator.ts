@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { locateRunner } from '@sandkasten/engine'
 
-/** Why there are no isolated sandboxes here, or undefined. */
+/** The reason why isolated sandboxes are not available, or undefined. */
 export async function isolationMissing(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'isolated sandboxes need root on Linux'
   if (!['/usr/bin/crun', '/usr/local/bin/crun'].some((file) => existsSync(file)))

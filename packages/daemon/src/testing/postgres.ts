@@ -7,12 +7,12 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A Postgres of a test's own: its own folder, its own socket, no TCP port, gone with `stop`. */
+/** A Postgres server for one test, with its own folder and socket, and without a TCP port. */
 export interface TestPostgres {
   readonly url: string
   /** A new, empty database. */
   database(name: string): Promise<string>
-  /** Kills the server as a power cut would, and starts it again on the same data. */
+  /** Kills the server, as a power cut does, and starts it again with the same data. */
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
@@ -93,7 +93,7 @@ async function ready(program: string, folder: string, options: object): Promise<
   }
 }
 
-/** Debian keeps them beside each other, by version. */
+/** Finds the programs. Debian has a folder for each version. */
 async function programs(): Promise<string | undefined> {
   const base = '/usr/lib/postgresql'
   const versions = await readdir(base).catch(() => [])

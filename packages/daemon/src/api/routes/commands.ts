@@ -39,7 +39,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
 
   const timeoutOf = (given = usual): number => {
     if (given <= most) return given
-    throw new SandboxError('invalid_argument', `The time limit is more than is allowed here (${most} ms).`, {
+    throw new SandboxError('invalid_argument', `timeout_ms exceeds the limit of ${most} ms.`, {
       details: { max_timeout_ms: most },
       hint: {
         sdk: 'Lower timeoutMs, start the command with { detached: true }, or raise defaults.max_exec_timeout_ms.',
@@ -59,7 +59,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
     outputBudget: account(call),
   })
 
-  /** A command with an id: started or found again, then awaited, streamed or left alone. */
+  /** Starts or finds a command with an id. Waits for it, streams its events, or returns at once. */
   const tracked = async (
     call: Call<{ id: string }>,
     request: CommandRequest,
@@ -86,7 +86,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       return await fitView(call, final)
     } finally {
       release?.()
-      // It belongs to its request, unless its caller chose an id to find it by.
+      // A command without an id ends with its request, because no client could find it again.
       const own = given.exec_id === undefined && !given.detach
       if (own && signal.aborted && found.state === 'live') await found.kill('SIGKILL').catch(() => {})
     }
@@ -121,12 +121,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       access: 'exec',
       tag,
       summary:
-        'Run a command in the session’s shell. Directory, variables, functions and background jobs persist.',
+        'Run a command in the session’s shell. The directory, variables, functions and background jobs persist.',
       params: schemas.sessionParams,
       body: schemas.execBody,
       largeBody: true,
       answer: {
-        description: 'The result, or events on request.',
+        description: 'The result, or events if you ask for them.',
         schema: schemas.execResult,
         types: ['text/event-stream'],
       },
@@ -159,12 +159,12 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/run',
       access: 'exec',
       tag,
-      summary: 'Run a program without a shell. stdout and stderr are separate.',
+      summary: 'Run a program without a shell. stdout and stderr stay separate.',
       params: schemas.sessionParams,
       body: schemas.runBody,
       largeBody: true,
       answer: {
-        description: 'The result; 202 and the command with `detach`; or events.',
+        description: 'The result. With `detach`, 202 and the command. With `stream`, events.',
         schema: schemas.runResult,
         types: ['text/event-stream'],
       },
@@ -204,7 +204,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs',
       access: 'read',
       tag,
-      summary: 'List commands with an id, newest first.',
+      summary: 'List the session’s commands with an id, newest first.',
       params: schemas.sessionParams,
       query: z.strictObject({ limit: schemas.limit.optional() }),
       answer: { description: 'Commands.', schema: z.object({ execs: z.array(schemas.exec) }) },
@@ -218,9 +218,11 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/execs/{exec_id}',
       access: 'read',
       tag,
-      summary: 'Get a command: its status and its result.',
+      summary: 'Get a command with its status and its result.',
       params: schemas.execParams,
-      query: z.strictObject({ wait_ms: schemas.whole.optional().describe('How long to wait for its end.') }),
+      query: z.strictObject({
+        wait_ms: schemas.whole.optional().describe('How long to wait for the command to end.'),
+      }),
       answer: { description: 'The command.', schema: schemas.exec },
       async handle({ caller, params, query, signal }) {
         const found = await sessions.commands.find(caller, params.id, params.exec_id)
@@ -236,7 +238,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       access: 'read',
       tag,
       summary:
-        'Output of a command as events (SSE), from the beginning or after an event. 410 when these events were dropped. The stream is complete only if it ends with `exit`.',
+        'Stream the output of a command as events (SSE), from the beginning or after an event. Returns 410 when these events were dropped. The stream is complete only if it ends with `exit`.',
       params: schemas.execParams,
       query: z.strictObject({ after: schemas.whole.optional() }),
       answer: { description: 'Events, numbered from 1 without gaps.', types: ['text/event-stream'] },
@@ -266,7 +268,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
           throw new SandboxError('stdin_closed', 'The command does not accept input.', {
             hint: {
               sdk: 'Start it with spawn() and { stdin: "pipe" }.',
-              http: 'Start it with run and stdin_open.',
+              http: 'Start it with run and stdin_open: true.',
               cli: 'Start it with sandkasten exec --detach --stdin.',
             },
           })
@@ -285,7 +287,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       params: schemas.execParams,
       body: z.strictObject({ signal: z.enum(signals).optional().describe('Default SIGTERM.') }),
       answer: {
-        description: 'False when it had already ended.',
+        description: 'False when the command had already ended.',
         schema: z.object({ signalled: z.boolean() }),
       },
       async handle({ caller, params, body }) {
@@ -362,7 +364,7 @@ function execView(row: Omit<ExecRow, 'events'> & { omitted?: boolean }): z.infer
   }
 }
 
-/** Bytes as text where they are text, otherwise as base64: nothing is lost either way. */
+/** Encodes valid UTF-8 as text and other bytes as base64. */
 function outputEvent(row: ExecRow, event: Exclude<ProcessEvent, { type: 'exit' }>): ServerEvent {
   const bytes = Buffer.from(event.data.buffer, event.data.byteOffset, event.data.byteLength)
   const text = bytes.toString('utf8')
@@ -374,7 +376,7 @@ function outputEvent(row: ExecRow, event: Exclude<ProcessEvent, { type: 'exit' }
   }
 }
 
-/** Before the head is sent: so that the first thing awaited is output, which may be gone. */
+/** Skips the start event. So the first awaited event is output, and dropped output can still be answered with 410. */
 async function* withoutStart(events: AsyncIterable<ServerEvent>): AsyncGenerator<ServerEvent> {
   for await (const event of events) if (event.event !== 'start') yield event
 }

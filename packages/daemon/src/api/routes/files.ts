@@ -21,11 +21,11 @@ const octal = z
   .transform((text) => Number.parseInt(text, 8))
 const done = { description: 'Done.', schema: z.object({ ok: z.literal(true) }) }
 
-/** Read whatever other answers of the project are in flight. */
+/** A read gets at least this much memory, even when the project's memory is used up. */
 const freeReadBytes = 65_536
 
 export function fileRoutes({ sessions, streams, patience, config }: Services): Route[] {
-  // Base64 makes four bytes of three.
+  // Base64 encodes three bytes as four.
   const mostReadBytes = (config.max_result_mb * 1_048_576 * 3) / 4
   const use = <T>(
     call: Call<{ id: string }>,
@@ -76,7 +76,9 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
         path,
         max_bytes: schemas.whole
           .optional()
-          .describe('Default 1 MiB. At most three quarters of max_result_mb; less while memory is short.'),
+          .describe(
+            'Default 1 MiB. At most three quarters of max_result_mb, and less while memory is short.',
+          ),
       }),
       answer: {
         description: 'The content, up to max_bytes.',
@@ -119,7 +121,10 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       summary: 'Download a file. `Range: bytes=…` selects a part.',
       params,
       query: z.strictObject({ path }),
-      answer: { description: 'The content. 206 for a part.', types: ['application/octet-stream'] },
+      answer: {
+        description: 'The content. The status is 206 for a part.',
+        types: ['application/octet-stream'],
+      },
       async handle(call) {
         const { query, request, reply, signal, caller } = call
         const used = await sessions.use.take(caller, call.params.id, incarnationOf(request))
@@ -134,7 +139,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           reply.header('accept-ranges', 'bytes').header('content-type', 'application/octet-stream')
           if (part)
             reply.code(206).header('content-range', `bytes ${part.start}-${part.end - 1}/${stat.size}`)
-          // A file of /proc says 0 and has content; then its length is found by reading.
+          // Files in /proc report size 0 but have content, so their length is known only after reading.
           const length = part ? part.end - part.start : stat.size
           await sendStream(reply, stream, length > 0 ? length : undefined)
         } finally {
@@ -187,7 +192,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       path: '/v1/sessions/{id}/files/list',
       access: 'read',
       tag,
-      summary: 'List a folder. Links are listed, never followed.',
+      summary: 'List a folder. Symbolic links are listed and never followed.',
       params,
       query: z.strictObject({
         path: path.optional().describe('Default: the working directory.'),
@@ -214,10 +219,13 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       path: '/v1/sessions/{id}/files/stat',
       access: 'read',
       tag,
-      summary: 'Get facts about a file. `follow=false` describes a link itself.',
+      summary: 'Get a file’s type, size and times. `follow=false` describes a symbolic link itself.',
       params,
       query: z.strictObject({ path, follow: schemas.flag.optional() }),
-      answer: { description: 'Facts.', schema: schemas.fileStat.extend({ target: z.string().optional() }) },
+      answer: {
+        description: 'The file’s metadata.',
+        schema: schemas.fileStat.extend({ target: z.string().optional() }),
+      },
       async handle(call) {
         const { path, follow = true } = call.query
         const { signal } = call
@@ -297,14 +305,14 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       path: '/v1/sessions/{id}/files/watch',
       access: 'read',
       tag,
-      summary: 'Watch files for changes, as events (SSE). No change after the event `ready` is missed.',
+      summary: 'Watch files for changes, as events (SSE). Every change after the event `ready` is reported.',
       params,
       query: z.strictObject({ path: path.optional(), recursive: schemas.flag.optional() }),
       answer: { description: 'Events `ready` and `change`.', types: ['text/event-stream'] },
       async handle(call) {
         const { query, caller, reply, signal } = call
         const used = await sessions.use.take(caller, call.params.id, incarnationOf(call.request))
-        // Watching is looking: it does not keep the session from its end.
+        // A watch is not activity and does not keep the session alive.
         used.release()
         await streams.send(
           reply,
@@ -360,7 +368,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
       path: '/v1/sessions/{id}/files/archive',
       access: 'exec',
       tag,
-      summary: 'Unpack a tar archive (plain or gzip) into a folder, which is created if needed.',
+      summary: 'Unpack a tar archive (plain or gzip) into a folder. Creates the folder if needed.',
       params,
       query: z.strictObject({ path: path.optional(), gzip: schemas.flag.optional() }),
       body: 'stream',
@@ -396,13 +404,13 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
   ]
 }
 
-/** Fails, instead of ending, when tar does: a cut archive must not look like a whole one. */
+/** Throws when tar fails, so that a client does not take a truncated archive for a complete one. */
 async function* packed(
   output: AsyncIterable<{ type: string; data?: Uint8Array; exitCode?: number }>,
 ): AsyncGenerator<Uint8Array> {
   for await (const event of output) {
     if (event.type === 'stdout') yield event.data!
     if (event.type === 'exit' && event.exitCode !== 0 && event.exitCode !== 1)
-      throw new SandboxError('provider_error', `tar ended with ${event.exitCode}.`)
+      throw new SandboxError('provider_error', `tar failed with exit code ${event.exitCode}.`)
   }
 }

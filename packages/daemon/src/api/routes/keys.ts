@@ -141,12 +141,12 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
   ]
 }
 
-/** The caller's project. The operator may name any. */
+/** Returns the caller's project, or the named one if the caller is the operator. */
 function projectOf(caller: Caller, named: string | undefined): string {
   if (named === undefined || named === caller.projectId || isOperator(caller))
     return named ?? caller.projectId
   throw new SandboxError('not_found', `There is no project ${named}.`, {
-    hint: { sdk: 'Leave it out.', http: 'Leave project_id out.', cli: 'Leave --project out.' },
+    hint: { sdk: 'Leave the project out.', http: 'Leave project_id out.', cli: 'Leave --project out.' },
   })
 }
 

@@ -23,11 +23,13 @@ const openPort = z
     url: z
       .string()
       .nullable()
-      .describe('A host name, and so an origin, for this port; null without a domain.'),
+      .describe(
+        'A URL with its own host name, and so its own origin. Null when the daemon has no preview domain.',
+      ),
     path_url: z
       .string()
       .nullable()
-      .describe('For programs, and for clients that cannot resolve these names.'),
+      .describe('A URL with the port in its path, for clients that cannot resolve the host name.'),
     opened_at: z.iso.datetime().nullable(),
   })
   .meta({ id: 'Port' })
@@ -63,7 +65,8 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports',
       access: 'exec',
       tag,
-      summary: 'Open a port, or change its access. Omitted settings stay; a new port is private.',
+      summary:
+        'Open a port, or change its access. Omitted settings keep their values; a new port is private.',
       params: schemas.sessionParams,
       body: z.strictObject({
         port: z.int().min(1).max(65_535),
@@ -77,7 +80,7 @@ export function portRoutes({ ports }: Services): Route[] {
       }),
       answer: {
         status: 201,
-        description: 'The port. `token` is set only when it is new.',
+        description: 'The port. `token` is set only when the token is new.',
         schema: openPort.extend({ token: z.string().optional() }).meta({ id: 'OpenedPort' }),
       },
       async handle({ caller, params, body }) {
@@ -121,7 +124,7 @@ export function portRoutes({ ports }: Services): Route[] {
       path: '/v1/sessions/{id}/ports/{port}/links',
       access: 'exec',
       tag,
-      summary: 'Create a signed link to an open port. It needs no key, and expires.',
+      summary: 'Create a signed link to an open port. The link needs no key and expires.',
       params,
       body: z.strictObject({
         expires_in_seconds: z.number().positive().max(most).optional().describe('Default: an hour.'),
@@ -138,7 +141,7 @@ export function portRoutes({ ports }: Services): Route[] {
           .object({
             url: z.string().nullable(),
             path_url: z.string(),
-            token: z.string().describe('For the header X-Sandkasten-Token.'),
+            token: z.string().describe('The value of the header X-Sandkasten-Token.'),
             expires_at: z.iso.datetime(),
           })
           .meta({ id: 'PortLink' }),

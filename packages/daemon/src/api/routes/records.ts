@@ -16,7 +16,7 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
       access: 'read',
       tag,
       summary:
-        'Events of the project (SSE). `after` resumes after an event number; without it only new events are sent. 410 when the events after it were dropped.',
+        'Stream the project’s events (SSE). `after` resumes after an event number; without it only new events are sent. Returns 410 when the events after it were dropped.',
       query: z.strictObject({
         after: schemas.whole.optional(),
         session_id: z.string().optional(),
@@ -58,7 +58,7 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
       path: '/v1/audit',
       access: 'admin',
       tag,
-      summary: 'The audit log of the project, newest first.',
+      summary: 'List the project’s audit log, newest first.',
       query: z.strictObject({ before: schemas.whole.optional(), limit: schemas.limit.optional() }),
       answer: {
         description: 'A page of the audit log.',

@@ -22,13 +22,13 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       body: schemas.createBody,
       answer: {
         status: 201,
-        description: 'The session. 200 when the idempotency key was used before.',
+        description: 'The session. The status is 200 when the idempotency key was used before.',
         schema: schemas.session,
       },
       async handle({ caller, body, request, reply }) {
         const idempotencyKey = idempotencyKeyOf(body.idempotency_key, request.headers['idempotency-key'])
-        // A disconnect does not cancel the create. With an idempotency key the client retries; without one it is undone
-        // below.
+        // A disconnect does not cancel the create. A client with an idempotency key can retry. Without a key, the session is
+        // destroyed below.
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
         const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,
@@ -106,7 +106,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}',
       access: 'exec',
       tag,
-      summary: 'Change the given labels of a session. Null removes a label.',
+      summary: 'Change labels of a session. Null removes a label; omitted labels stay.',
       params,
       body: z.strictObject({
         labels: z.record(schemas.labelKey, schemas.labelValue.nullable()),
@@ -153,7 +153,8 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/extend',
       access: 'exec',
       tag,
-      summary: 'Extend the leases to at least this long from now. Never shortens them, and does not add up.',
+      summary:
+        'Extend the leases to at least this long from now. A lease that already lasts longer is unchanged.',
       params,
       body: z.strictObject({ ttl_seconds: schemas.seconds }),
       answer: { description: 'The session.', schema: schemas.session },
@@ -168,13 +169,13 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/stats',
       access: 'read',
       tag,
-      summary: 'What the sandbox uses now. Values that are not measured are absent.',
+      summary: 'Get the sandbox’s current resource usage. Values that are not measured are absent.',
       params,
       answer: { description: 'The current values.', schema: z.record(z.string(), z.number()) },
       async handle({ caller, params }) {
         const stats = await sessions.stats(await sessions.use.findHere(caller, params.id))
         if (!stats)
-          throw new SandboxError('unsupported', 'This daemon does not measure what sandboxes use.', {
+          throw new SandboxError('unsupported', 'This daemon does not measure resource usage of sandboxes.', {
             hint: 'Use the isolator oci.',
           })
         return Object.fromEntries(Object.entries(stats).map(([name, value]) => [snake(name), value]))
@@ -186,7 +187,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       path: '/v1/sessions/{id}/events',
       access: 'read',
       tag,
-      summary: 'Events of one session (SSE).',
+      summary: 'Stream the events of one session (SSE).',
       params,
       query: z.strictObject({ after: schemas.whole.optional() }),
       answer: { description: 'Numbered events.', types: ['text/event-stream'] },
@@ -226,9 +227,7 @@ const ms = (seconds: number | undefined): number | undefined =>
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/**
- * The key from the body or the header. A key that is too long is refused: two long keys may differ only at their ends.
- */
+/** The key from the body or the header. A long key is refused, not cut: two long keys may differ only at their ends. */
 function idempotencyKeyOf(inBody: string | undefined, header: string | string[] | undefined) {
   if (header === undefined || header === '') return inBody
   const key = schemas.idempotencyKey.safeParse(header)
@@ -243,7 +242,7 @@ function idempotencyKeyOf(inBody: string | undefined, header: string | string[] 
   return key.data
 }
 
-/** Whether the client went away before its answer. */
+/** Returns whether the client disconnected before the response was sent. */
 function goneBefore(raw: { destroyed: boolean; writableEnded: boolean }): () => boolean {
   return () => raw.destroyed && !raw.writableEnded
 }

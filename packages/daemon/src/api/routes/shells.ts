@@ -19,7 +19,7 @@ const shell = z
       })
       .nullable()
       .describe('The command that runs in the shell now.'),
-    waiting: z.int().describe('Commands that wait: a shell runs one command at a time.'),
+    waiting: z.int().describe('The number of queued commands. A shell runs one command at a time.'),
   })
   .meta({ id: 'Shell' })
 
@@ -32,7 +32,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       access: 'exec',
       tag,
       summary:
-        'Open a shell beside `main`, or find an open one with this name. `exec` also opens shells by itself.',
+        'Open a shell beside `main`, or return the open shell with this name. `exec` also opens shells by itself.',
       params: schemas.sessionParams,
       body: z.strictObject({
         name: schemas.name,
@@ -88,7 +88,7 @@ export function shellRoutes({ sessions }: Services): Route[] {
       summary: 'Close a shell and end its processes. The next exec opens `main` again.',
       params: z.object({ id: z.string(), name: z.string() }),
       answer: {
-        description: 'False when the port was already closed.',
+        description: 'False when the shell was already closed.',
         schema: z.object({ closed: z.boolean() }),
       },
       handle: ({ caller, params, request }) =>

@@ -41,7 +41,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
         cursor: z.string().optional(),
       }),
       answer: {
-        description: 'A page of sessions.',
+        description: 'A page of snapshots.',
         schema: z.object({ snapshots: z.array(schemas.snapshot), next_cursor: z.string().optional() }),
       },
       async handle({ caller, query }) {
@@ -87,7 +87,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
       access: 'exec',
       tag,
       summary:
-        'Fork a session: running copies with its current disk. A copy that failed is a problem in its place.',
+        'Fork a session into running copies with its current disk. A copy that failed is returned as a problem at its position.',
       params: schemas.sessionParams,
       body: z.strictObject({ count: z.int().min(1).max(100).optional() }),
       answer: {

@@ -24,7 +24,7 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/readyz',
       access: 'public',
       tag,
-      summary: 'Readiness: the database responds. 503 while it does not.',
+      summary: 'Readiness: the database responds. Returns 503 while it does not.',
       answer: { description: 'The daemon is ready.', schema: z.object({ status: z.literal('ready') }) },
       async handle() {
         await services.ready()
@@ -37,7 +37,7 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/metrics',
       access: config.metrics === 'open' ? 'public' : 'operator',
       tag,
-      summary: 'Prometheus metrics of the daemon as a whole.',
+      summary: 'Get Prometheus metrics of the whole daemon.',
       answer: { description: 'Metrics.', types: ['text/plain'] },
       async handle({ reply }) {
         reply.type('text/plain; version=0.0.4; charset=utf-8')
@@ -50,7 +50,7 @@ export function systemRoutes(services: Services, all: () => readonly Route[]): R
       path: '/openapi.json',
       access: 'public',
       tag,
-      summary: 'The OpenAPI document of this API.',
+      summary: 'Get the OpenAPI document of this API.',
       answer: { description: 'An OpenAPI 3.1 document.', schema: z.record(z.string(), z.unknown()) },
       handle: async () => openapi(all(), version),
     }),

@@ -29,7 +29,7 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       access: 'exec',
       tag,
       summary:
-        'Open a terminal: a login shell, or a program. Attach to it with a WebSocket at …/terminals/{terminal_id}/ws.',
+        'Open a terminal that runs a login shell or a program. Attach to it with a WebSocket at …/terminals/{terminal_id}/ws.',
       params: schemas.sessionParams,
       body: z.strictObject({
         terminal_id: schemas.execId.optional().describe('Makes retries safe.'),
@@ -108,7 +108,10 @@ export function terminalRoutes({ sessions }: Services): Route[] {
       tag,
       summary: 'Close a terminal and end its processes.',
       params,
-      answer: { description: 'False when it had already ended.', schema: z.object({ killed: z.boolean() }) },
+      answer: {
+        description: 'False when the terminal had already ended.',
+        schema: z.object({ killed: z.boolean() }),
+      },
       async handle({ caller, params, request }) {
         const killed = await sessions.terminals.attach(
           caller,

@@ -9,11 +9,11 @@ import { policyOf } from './network.ts'
 import { snapshotNamed } from './snapshots.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './views.ts'
 
-/** Minutes without use after which the vendor stops a sandbox that does not say otherwise. */
+/** The vendor's default: idle minutes until a sandbox is stopped. */
 const defaultAutoStop = 15
-/** The vendor's regions, so that code which names one works, and our own. */
+/** Our own region, and the vendor's, so that code which names one works. */
 const targets = ['us', 'eu', 'local']
-/** The one account that a sandbox has, under its own name and the vendor's. */
+/** Both names mean the sandbox's only account. */
 const users = ['sandbox', 'daytona']
 
 const minutes = z.number().int().nonnegative()
@@ -51,7 +51,7 @@ const createBody = z.object({
 
 type CreateBody = z.infer<typeof createBody>
 
-/** Makes a sandbox, running when it is answered: so no client has to ask again. */
+/** Creates a sandbox. It runs when the response is sent, so clients need not poll. */
 export async function createSandbox(call: Call): Promise<SandboxView> {
   const { caller, place, events, signal } = call
   const body = parsed(createBody, call.body)
@@ -74,8 +74,8 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
 }
 
 /**
- * Idle time, lifetime, and how long it is kept stopped. Stopping when idle is the vendor's rule; an ephemeral sandbox
- * is deleted instead.
+ * The idle time, the lifetime, and how long a stopped sandbox is kept. An idle sandbox is stopped, as the vendor does;
+ * an ephemeral one is deleted instead.
  */
 export function leasesOf(
   {
@@ -99,7 +99,7 @@ async function sourceOf(
   { snapshot, buildInfo }: CreateBody,
 ): Promise<Pick<CreateRequest, 'image' | 'snapshotId'>> {
   if (buildInfo) {
-    // What the SDK sends for `image: 'name'`. Anything else would have to be built.
+    // The SDK sends this for `image: 'name'`. Any other content would require a build.
     const [, image] = /^\s*FROM\s+(\S+)\s*$/i.exec(buildInfo.dockerfileContent) ?? []
     if (image === undefined || buildInfo.contextHashes?.length) throw notSupported('Building an image')
     return { image }
@@ -125,10 +125,10 @@ function refuseUnknown(body: CreateBody): void {
   if (body.target !== undefined && !targets.includes(body.target))
     throw new SandboxError('not_found', `Region ${body.target} not found`)
   if (body.user !== undefined && !users.includes(body.user))
-    throw notSupported('Another user than the sandbox’s')
+    throw notSupported('A user other than the sandbox’s')
   if (body.gpu) throw notSupported('A GPU')
   if (body.spot) throw notSupported('A spot sandbox')
-  if (body.autoPauseInterval) throw notSupported('Pausing by itself')
+  if (body.autoPauseInterval) throw notSupported('Automatic pausing')
   if (body.networkAllowList ?? body.domainAllowList ?? body.outboundProxyUrl)
     throw notSupported('A list of allowed addresses')
   if (body.volumes?.length) throw notSupported('Mounting volumes')

@@ -14,8 +14,8 @@ export interface Call extends FrontCall {
 }
 
 /**
- * Adds routes that need a key with a scope, or where they are `signed` an address that is. What a handler returns is
- * the answer.
+ * Adds routes that need a key with a scope. `signed` routes also accept a signed URL. The handler returns the response
+ * body.
  */
 export class Entry {
   readonly #app: FastifyInstance
@@ -55,7 +55,7 @@ export class Entry {
   }
 }
 
-/** The key travels as the vendor's SDKs send theirs: `Authorization: Bearer`. */
+/** The vendor's SDKs send the key as `Authorization: Bearer`. */
 export async function callerOf(
   { services }: FrontPlace,
   header: string | undefined,
@@ -77,7 +77,7 @@ export function found(call: Call): Promise<Session> {
   return sandboxOf(call.place, call.caller, call.params.id!)
 }
 
-/** Work in the sandbox that the path names. It is not started for that: the vendor does not either. */
+/** Runs work in the sandbox that the path names. Does not wake it, and neither does the vendor. */
 export async function using<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
   const { id } = await found(call)
   return call.place.services.sessions.use.use(call.caller, id, work, { wake: false })

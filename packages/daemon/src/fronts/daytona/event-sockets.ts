@@ -10,8 +10,8 @@ import { callerOf } from './entry.ts'
 import { recordOf, type SandboxView, sandboxView, states } from './views.ts'
 
 /**
- * The socket that tells Daytona's client of changes: the part of Socket.IO 4 over WebSocket that the client uses. A
- * library would bring eight packages with long polling, rooms and acknowledgements.
+ * Notifies Daytona's clients of changes, with the part of Socket.IO 4 over WebSocket that they use. A library would
+ * bring eight packages with long polling, rooms and acknowledgements.
  *
  *     server ──► 0{"sid":…}                 the connection is open
  *     client ──► 40{"token":…}              log in                   server ──► 40{"sid":…}   or   44{"message":…}
@@ -21,7 +21,7 @@ import { recordOf, type SandboxView, sandboxView, states } from './views.ts'
 const pingMs = 25_000
 const pongMs = 20_000
 const loginMs = 15_000
-/** A client that does not take this much is cut off. Counted too, because a short message costs more than its bytes. */
+/** A client with more unread data is disconnected. Messages are limited too, because each costs more than its bytes. */
 const mostWaitingBytes = 4 * 1024 * 1024
 const mostWaiting = 10_000
 
@@ -32,7 +32,7 @@ const login = z.object({ token: z.string().min(1) })
 
 type Send = (text: string) => void
 
-/** The clients that listen for changes of sandboxes, over Socket.IO's WebSocket. */
+/** The connected clients that listen for changes of sandboxes. */
 export class EventSockets {
   readonly #place: FrontPlace
   readonly #listeners = new Map<Send, Caller>()
@@ -131,7 +131,7 @@ async function letIn(place: FrontPlace, text: string): Promise<Caller> {
   return callerOf(place, `Bearer ${token}`, randomUUID(), 'read')
 }
 
-/** Every change of state in the caller's project, from now on. */
+/** Sends every new change of state in the caller's project. */
 async function tell(
   place: FrontPlace,
   caller: Caller,
@@ -160,6 +160,6 @@ async function messageOf(
   if (session.live === 0) before.delete(id)
   else before.set(id, newState)
   const view = sandboxView(place, session, await recordOf(place, session))
-  // The state that the event tells of; the sandbox may be further on already.
+  // The state of the event. The sandbox may already have a newer one.
   return ['sandbox.state.updated', { sandbox: { ...view, state: newState }, oldState, newState }]
 }

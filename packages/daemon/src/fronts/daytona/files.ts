@@ -107,7 +107,7 @@ async function download(call: Call): Promise<void> {
   }
 }
 
-/** The body as a stream. Of a form, its first file. */
+/** Writes the body, or the first file of a form, as a stream. */
 async function upload(call: Call): Promise<void> {
   const path = needed(call, 'path')
   const body = call.body as IncomingMessage

@@ -8,8 +8,8 @@ import { recordOf, remember, sandboxView } from './views.ts'
 const daySeconds = 86_400
 
 /**
- * Ports of a sandbox. A token is a signed link of our own previews (`ports/links.ts`): nothing is kept, a new
- * generation of the port ends them all. The previews' listener takes it in the vendor's header, too.
+ * Ports of a sandbox. A token is a signed link of our own previews (`ports/signed-links.ts`). It is not stored, and a
+ * new generation of the port revokes all of them. The preview listener also accepts it in the vendor's header.
  */
 export function previewRoutes(entry: Entry): void {
   entry.add('GET', '/api/sandbox/:id/ports/:port/preview-url', 'exec', async (call) => {
@@ -25,7 +25,7 @@ export function previewRoutes(entry: Entry): void {
     return { sandboxId, port, token, url: signed }
   })
 
-  // One cannot be taken back without the others of its port.
+  // Revokes all tokens of the port, because a single one cannot be revoked.
   entry.add('POST', '/api/sandbox/:id/ports/:port/signed-preview-url/:token/expire', 'exec', async (call) => {
     const { id } = await found(call)
     await call.place.services.ports.open(call.caller, id, { port: neededPort(call), rotate: true })
@@ -65,7 +65,7 @@ async function opened(call: Call, seconds: number) {
     expiresInMs: seconds * 1000,
     path: '/',
   })
-  // Without a domain of the operator's own, names such as 3000-id.localhost resolve in browsers only.
+  // Without a configured domain, names such as 3000-id.localhost resolve only in browsers.
   const named = config.domain === undefined ? undefined : ports.addresses!.url(session.id, port)
   return {
     sandboxId: session.id,

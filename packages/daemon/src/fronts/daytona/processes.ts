@@ -23,12 +23,12 @@ const codeBody = z.object({
   timeout: seconds,
 })
 
-/** What an answer holds of a command's output, at most. */
+/** The most output of a command in a response. */
 const mostOutputBytes = 16 * 1024 * 1024
-/** One argument of a program may not be longer than Linux takes; a longer script comes on stdin. */
+/** Linux limits the length of an argument. A longer script is passed on stdin. */
 const mostArgumentBytes = 100_000
 
-/** The image's bash, or else its sh. Errors go to stdout, as the vendor returns them. */
+/** Runs bash, or sh in images without bash. stderr goes to stdout, as the vendor returns it. */
 const runner = 'exec 2>&1; if [ -x /bin/bash ]; then exec /bin/bash "$@"; else exec /bin/sh "$@"; fi'
 
 export function processRoutes(entry: Entry): void {
@@ -46,7 +46,7 @@ export function processRoutes(entry: Entry): void {
   entry.add('POST', '/toolbox/:id/process/code-run', 'exec', async (call) => {
     const body = parsed(codeBody, call.body)
     const argv = body.argv ?? []
-    // On stdin: code may be too long for an argument, and arguments are visible in the process list.
+    // Code goes to stdin: it may be too long for an argument, and arguments are visible in the process list.
     const command =
       body.language === 'python'
         ? { cmd: 'python3', args: ['-u', '-', ...argv] }
@@ -91,7 +91,7 @@ async function run(
     const { exitCode, stdout, stderr, timedOut } = await fitMemory(account, result, maxBytes)
     if (!timedOut) return { exitCode, result: stdout + stderr }
   } catch (error) {
-    // What could not be started is a result for the vendor, not a failure.
+    // For the vendor, a command that cannot start is a result, not an error.
     if (!SandboxError.is(error, 'command_not_found', 'cwd_not_found')) throw error
     return { exitCode: -1, result: error.message }
   }
@@ -100,11 +100,11 @@ async function run(
   })
 }
 
-/** Zero and nothing mean the longest that is allowed here. */
+/** Zero or undefined means the configured maximum. */
 function timeoutOf(seconds: number | undefined, most: number): number {
   if (!seconds) return most
   if (seconds * 1000 <= most) return seconds * 1000
-  throw new SandboxError('invalid_argument', `timeout is more than is allowed here (${most / 1000} s)`, {
+  throw new SandboxError('invalid_argument', `timeout exceeds the limit of ${most / 1000} s`, {
     hint: 'Use a session with runAsync, or raise defaults.max_exec_timeout_ms.',
   })
 }

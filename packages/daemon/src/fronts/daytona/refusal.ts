@@ -2,7 +2,7 @@ import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FrontRefusal } from '../front.ts'
 import { refusalHeaders } from '../shared/refusal.ts'
 
-/** Our errors in the vendor's words: status, and a code that its SDKs make classes of. */
+/** Maps our errors to the vendor's statuses and codes. Its SDKs choose error classes by these codes. */
 const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number, code: string]>>> = {
   invalid_argument: [400, 'BAD_REQUEST'],
   path_outside: [400, 'BAD_REQUEST'],
@@ -29,7 +29,7 @@ const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number,
   unsupported: [501, 'NOT_IMPLEMENTED'],
 }
 
-/** `details.daytonaCode` says more than our code does. */
+/** `details.daytonaCode` overrides the mapped code with a more specific one. */
 export function refuse(
   error: SandboxError,
   request: { id: string; method: string; url: string },
@@ -52,7 +52,7 @@ export function refuse(
   }
 }
 
-/** The vendor has no code for quotas: only this text tells them from other refusals. */
+/** The vendor has no code for quotas, so clients recognize them by this text. */
 function messageOf({ code, message, details: { quota, limit } }: SandboxError): string {
   if (code !== 'quota_exceeded' || limit === undefined) return message
   return `Total ${quotas[String(quota)] ?? quota} limit exceeded. Maximum allowed: ${limit}. ${message}`

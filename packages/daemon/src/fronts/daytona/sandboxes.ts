@@ -20,7 +20,7 @@ import {
 const labelsBody = z.object({ labels: z.record(z.string(), z.string()) })
 const forkBody = z.object({ name: z.string().optional() })
 
-/** The control plane: sandboxes and what happens to them as a whole. */
+/** The control plane: the list and the lifecycle of sandboxes. */
 export function sandboxRoutes(entry: Entry): void {
   entry.add('POST', '/api/sandbox', 'exec', createSandbox)
   entry.add('GET', '/api/sandbox', 'read', listSandboxes)
@@ -76,7 +76,7 @@ export function sandboxRoutes(entry: Entry): void {
   interval(entry, 'autoarchive', 0, (autoArchiveInterval) => ({ autoArchiveInterval }))
   interval(entry, 'autodelete', -1, (autoDeleteInterval) => ({ autoDeleteInterval }))
   interval(entry, 'autopause', 0, (value) => {
-    if (value > 0) throw notSupported('Pausing by itself')
+    if (value > 0) throw notSupported('Automatic pausing')
     return {}
   })
   entry.add('POST', '/api/sandbox/:id/ttl/:value', 'exec', async (call) => {
@@ -165,7 +165,7 @@ function wholeOf(call: Call, least: number): number {
   throw new SandboxError('invalid_argument', `${call.params.value} is not a number of minutes`)
 }
 
-/** Newest first. `nextCursor` continues the list. */
+/** Lists newest first. `nextCursor` continues the list. */
 async function listSandboxes(call: Call) {
   const { place, caller } = call
   const limit = numberOf(call, 'limit', { most: 200 }) ?? 100
@@ -187,7 +187,7 @@ async function listSandboxes(call: Call) {
   }
 }
 
-/** The same by the number of a page, as older SDKs ask for it. */
+/** The same list with page numbers, for older SDKs. */
 async function pageOfSandboxes(call: Call) {
   const { place, caller } = call
   const limit = numberOf(call, 'limit', { most: 200 }) ?? 100

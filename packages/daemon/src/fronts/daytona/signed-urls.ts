@@ -9,12 +9,12 @@ import type { FrontPlace } from '../front.ts'
 import { recordOf } from './views.ts'
 
 /**
- * Addresses of one file that need no key. The client asks for a sandbox's signing key once and signs by itself:
+ * URLs of one file that need no key. The client gets a sandbox's signing key once and signs by itself:
  *
  *     /files/download?path=…&expires=…&signature=v1_…      HMAC(signing key, "v1:files:GET:<path>:<expires>"); 0 never expires
  *
- * A signing key is kept nowhere: it is a signature of sandbox, key of ours, and how often it was changed. So an address
- * is worth what the key is that asked for it: it has its scopes, and ends with it.
+ * A signing key is not stored. It is a signature of the sandbox, the API key and a rotation counter. So a URL has the
+ * scopes of the API key that requested the signing key, and revoking that key revokes the URL.
  */
 const signed = z.object({
   path: z.string().min(1),

@@ -30,7 +30,7 @@ export function snapshotRoutes(entry: Entry): void {
     const page = Number(optional(call, 'page') ?? 1)
     const limit = Math.min(Number(optional(call, 'limit') ?? 100), most)
     if (!Number.isInteger(page) || page < 1 || !Number.isInteger(limit) || limit < 1)
-      throw new SandboxError('invalid_argument', 'page and limit must be whole numbers from 1 on')
+      throw new SandboxError('invalid_argument', 'page and limit must be whole numbers of at least 1')
     const name = optional(call, 'name')
     const source = optional(call, 'sourceSandboxId')
     const rows = await call.place.services.sessions.snapshots.list(call.caller, {
@@ -67,7 +67,7 @@ export function snapshotRoutes(entry: Entry): void {
   })
 
   entry.add('POST', '/api/snapshots', 'exec', async () => {
-    throw notSupported('Making a snapshot from an image')
+    throw notSupported('Creating a snapshot from an image')
   })
   for (const word of ['activate', 'deactivate'])
     entry.add('POST', `/api/snapshots/:name/${word}`, 'exec', async (call) => {
@@ -78,7 +78,7 @@ export function snapshotRoutes(entry: Entry): void {
     })
 }
 
-/** The caller's snapshot with this id or name; the newest, where our own API has made several of one name. */
+/** The caller's snapshot with this id or name. Our own API allows equal names; then the newest counts. */
 export async function snapshotNamed(
   { place, caller }: Call,
   idOrName: string,
@@ -89,7 +89,7 @@ export async function snapshotNamed(
   return rows.find(({ id, name }) => id === (claim?.id ?? idOrName) || id === idOrName || name === idOrName)
 }
 
-/** The vendor's names are unique. The name of a snapshot that was deleted elsewhere is free again. */
+/** Reserves a name, because the vendor's names are unique. Names of deleted snapshots are free again. */
 async function claimName(call: Call, name: string): Promise<void> {
   const { place, caller } = call
   if (await place.records.insert(caller.projectId, snapshotKind, name, {})) return
@@ -121,7 +121,7 @@ function snapshotView({ caller }: Call, row: SnapshotRow) {
   }
 }
 
-/** The allowed images, as snapshots that every project has. */
+/** Shows the allowed images as snapshots of every project. */
 function imageViews({ caller, place }: Call) {
   const { config } = place.services
   const createdAt = new Date(0).toISOString()

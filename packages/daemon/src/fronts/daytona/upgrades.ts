@@ -49,7 +49,7 @@ export function takeUpgrades(parts: SocketParts): Upgrades {
   const open = new Set<Duplex>()
   const closing = new AbortController()
   const { audit, streams } = parts.place.services
-  // The one protocol that says something about us; the environment is never said back.
+  // Other offered protocols may carry the environment, which must not be echoed.
   const server = socketServer((offered) => (offered.has(exitControl) ? exitControl : false))
   const begin = (webSocket: WebSocket, { caller, action, target, serve }: Found): void => {
     if (caller) audit.add(caller, { action: `daytona ${action}`, target, status: 101 })
@@ -95,7 +95,7 @@ async function find(
   requestId: string,
 ): Promise<Found> {
   const { path: whole, query } = addressOf(request)
-  // Its key comes in its first message, as the client sends it.
+  // The client sends the key in its first message.
   if (whole === '/api/socket.io/') return events.next()
   const [, id, path] = /^\/toolbox\/([^/]+)\/process\/(.+)$/.exec(whole) ?? []
   if (id === undefined || path === undefined) throw noSocket()

@@ -3,7 +3,7 @@ import type { Caller } from '../../keys/index.ts'
 import { lifetimeEnd, type Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 
-/** What the vendor knows of a sandbox beyond a session. */
+/** The facts that only Daytona's API has about a sandbox. */
 export interface SandboxRecord {
   readonly public?: boolean
   readonly snapshot?: string
@@ -11,7 +11,7 @@ export interface SandboxRecord {
   readonly autoStopInterval?: number
   readonly autoArchiveInterval?: number
   readonly autoDeleteInterval?: number
-  /** How often its signing key was changed. */
+  /** Counts the rotations of its signing key. */
   readonly signingRound?: number
 }
 
@@ -58,7 +58,7 @@ export async function remember(
   return record
 }
 
-/** A sandbox as the vendor shows it. Values of its environment are not kept here, so none are shown. */
+/** A sandbox as the vendor shows it, without its environment, whose values are not stored. */
 export function sandboxView(place: FrontPlace, session: Session, record: SandboxRecord) {
   const end = lifetimeEnd(session)
   return {
@@ -72,7 +72,7 @@ export function sandboxView(place: FrontPlace, session: Session, record: Sandbox
     public: record.public ?? false,
     networkBlockAll: session.network === 'none',
     target: record.target ?? 'local',
-    // Whole numbers, as at the vendor: newer SDKs accept no others.
+    // Newer SDKs accept only whole numbers.
     cpu: Math.ceil(session.cpu),
     gpu: 0,
     memory: Math.ceil(session.mem_mb / 1024),
@@ -107,7 +107,7 @@ export async function viewOf(place: FrontPlace, session: Session): Promise<Sandb
   return sandboxView(place, session, await recordOf(place, session))
 }
 
-/** A sandbox that ended by itself is in error, and can be recovered: its disk is there. */
+/** A sandbox that ended by itself has the state `error`. It can be recovered, because its disk remains. */
 export const states: Readonly<Record<Session['status'], string>> = {
   creating: 'creating',
   running: 'started',

@@ -64,10 +64,10 @@ describe('a signature that names no sandbox', () => {
     }
     let tries = 0
     while ((await refused()) === 'unauthenticated' && tries < 1000) tries += 1
-    // 53 of the 500 for each.
+    // Each attempt costs 53 of 500.
     expect([tries, look.mock.calls.length]).toEqual([10, 10])
     expect(await refused()).toBe('rate_limited')
-    // A signature that names its sandbox is checked for that sandbox alone, and always.
+    // A signature that names its sandbox is always checked, for that sandbox alone.
     const alone = { sessions: async () => [sessions[1]!], all: false }
     expect((await own.signature(request, alone, right)).session.id).toBe('b')
     clock += 1000

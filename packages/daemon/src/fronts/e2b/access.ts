@@ -9,7 +9,7 @@ import type { Session } from '../../sessions/index.ts'
 import { Budget } from './attempt-budget.ts'
 import { sandboxGone } from './refusal.ts'
 
-/** A pair of sandbox and key costs some microseconds; to look which there are, as much as this many pairs. */
+/** Limits the tried pairs of sandbox and key, each of which takes microseconds. Reading the list costs some pairs too. */
 const triesPerSecond = 5000
 const lookCost = 50
 
@@ -24,9 +24,9 @@ interface Signed {
 /**
  * Authenticates requests in the three ways that E2B's SDKs use:
  *
- *     X-API-KEY        one of our keys, as it is or as `e2b_` and its hexadecimal digits (some SDKs accept only that)
+ *     X-API-KEY        one of our keys, plain or as `e2b_` and hexadecimal digits (some SDKs accept only that)
  *     X-Access-Token   from create or connect: names the key, and is valid for one sandbox
- *     ?signature=      of a file's path, made by the client from the access token
+ *     ?signature=      of a file's path, which the client creates with the access token
  *
  * Access tokens are signatures of session and key, and are stored nowhere. Revoking the key ends them.
  */
@@ -48,7 +48,7 @@ export class Access {
     return this.#services.keys.authenticate(header, request.id)
   }
 
-  /** For one sandbox's data plane. Only a caller with the sandbox's token learns that the sandbox has ended. */
+  /** Authenticates a request to a sandbox's data plane. Only a valid token reveals that the sandbox has ended. */
   async token(request: FastifyRequest, id: string, session: Session | undefined): Promise<Caller> {
     const given = request.headers['x-access-token']
     const keyId = typeof given === 'string' ? given.split('.')[0]! : ''
@@ -99,7 +99,7 @@ export class Access {
     return `${keyId}.${sessionId}.${await this.#sign(`e2b access ${sessionId} ${keyId}`)}`
   }
 
-  /** Older SDKs do not name the sandbox after a connect: then the token says which one is meant. */
+  /** The sandbox that the token names. Older SDKs do not name it in another way after a connect. */
   static sandboxOf(request: FastifyRequest): string | undefined {
     const given = request.headers['x-access-token']
     return typeof given === 'string' ? /^[^.]+\.([a-z0-9]{1,60})\./.exec(given)?.[1] : undefined

@@ -26,7 +26,7 @@ export class Budget {
     if (this.#left > 0) return
     throw new SandboxError('rate_limited', 'Too many invalid file signatures.', {
       details: { retryAfterMs: (-this.#left / this.#perSecond) * 1000 + 1 },
-      hint: 'Say which sandbox is meant: with E2b-Sandbox-Id, or at <port>-<id>.<domain>.',
+      hint: 'Name the sandbox with the header E2b-Sandbox-Id, or use the host <port>-<id>.<domain>.',
     })
   }
 

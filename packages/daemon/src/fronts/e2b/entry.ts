@@ -5,11 +5,11 @@ import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import type { Access } from './access.ts'
 
 export interface Call extends FrontCall {
-  /** The id in the path; empty where the path has none. */
+  /** The id in the path, or an empty text. */
   readonly id: string
 }
 
-/** Adds routes of E2B's control plane, whose requests carry an API key. A handler that returns nothing answers 204. */
+/** Adds routes of E2B's control plane, which need an API key. The status is 204 if a handler returns nothing. */
 export class Entry {
   readonly place: FrontPlace
   readonly #app: FastifyInstance

@@ -15,7 +15,7 @@ import { eachFile } from './envd/uploads.ts'
 
 const idleMs = 60_000
 
-/** The files of a sandbox as E2B's daemon inside serves them, and its health. */
+/** The file and health routes of E2B's daemon in the sandbox. */
 export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataPlane): void {
   const { sessions } = place.services
 
@@ -73,7 +73,7 @@ export function fileRoutes(app: FastifyInstance, place: FrontPlace, plane: DataP
         await eachFile(payload, idleMs, (name, content) => write(query.path || needed(name), content))
       else await write(needed(query.path), unzipped(request, bodyChunks(payload, idleMs)))
       if (written.length > 0) return written
-      throw new SandboxError('invalid_argument', 'There is no file in this request.')
+      throw new SandboxError('invalid_argument', 'The request has no file.')
     },
   })
 
@@ -120,8 +120,8 @@ function unzipped(request: FastifyRequest, chunks: AsyncIterable<Uint8Array>): A
   const encoding = request.headers['content-encoding']
   if (encoding === undefined || encoding === 'identity') return chunks
   if (encoding !== 'gzip')
-    throw new SandboxError('invalid_argument', `The encoding ${encoding} is not understood.`, {
-      hint: 'Use gzip, or none.',
+    throw new SandboxError('invalid_argument', `The encoding ${encoding} is not supported.`, {
+      hint: 'Use gzip, or leave Content-Encoding out.',
     })
   const source = Readable.from(chunks)
   const gunzip = createGunzip()
@@ -138,7 +138,7 @@ async function* translated(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
   }
 }
 
-/** A repeated parameter is a list, and is refused. */
+/** Refuses a missing or repeated parameter. */
 function needed(file: unknown): string {
   if (typeof file === 'string' && file !== '') return file
   throw new SandboxError('invalid_argument', 'path is missing.')

@@ -12,9 +12,9 @@ import { templateOf } from './templates.ts'
 
 /** The facts that only E2B's API has about a sandbox. */
 export interface SandboxRecord {
-  /** As it was asked for: an image's name, or a snapshot's. */
+  /** The requested template: the name of an image or a snapshot. */
   readonly template: string
-  /** The last timeout. The sandbox gets it again when traffic wakes it. */
+  /** The last timeout. It applies again when traffic wakes the sandbox. */
   readonly timeoutMs: number
   readonly autoPause: boolean
   readonly autoResume: boolean
@@ -29,10 +29,10 @@ interface ForkOptions {
 
 const kind = 'sandbox'
 const defaultTimeoutMs = 300_000
-/** What the SDKs decide by what they may ask of the sandbox. */
+/** SDKs derive the available features from this version. */
 export const envdVersion = '0.6.4'
 
-/** Sessions as E2B's sandboxes. Their timeouts are lifetimes; a paused one is a paused or a stopped session. */
+/** Shows sessions as E2B's sandboxes. A timeout is a lifetime; a paused sandbox is a paused or stopped session. */
 export class Sandboxes {
   readonly #place: FrontPlace
   readonly #access: Access
@@ -59,7 +59,7 @@ export class Sandboxes {
       labels: body.metadata ?? {},
       env: body.envVars ?? {},
       ...network,
-      // Only the timeout ends the sandbox. A paused one is kept as long as the daemon allows.
+      // Only the timeout ends the sandbox. A paused sandbox is kept as long as the daemon allows.
       ttlMs: config.max_ttl_seconds * 1000,
       onIdle: 'stop' as const,
       lifetimeMs: timeoutMs,
@@ -78,7 +78,7 @@ export class Sandboxes {
     return { answer: await this.#kept(caller, session, record, signal), notes }
   }
 
-  /** Running afterwards; `resumed` when it was not before. */
+  /** Makes sure that the sandbox runs. `resumed` is true if it did not run before. */
   async connect(
     caller: Caller,
     id: string,
@@ -101,8 +101,8 @@ export class Sandboxes {
     const { sessions } = this.#place.services
     const session = await this.find(caller, id)
     if (session.status !== 'running')
-      throw new SandboxError('conflict', `The sandbox ${id} is paused already.`)
-    // First, so that its time is not up while it is being paused.
+      throw new SandboxError('conflict', `The sandbox ${id} is already paused.`)
+    // Remove the lifetime first, so that it does not end during the pause.
     await sessions.setLifetime(caller, id, null)
     try {
       if (this.#rest(keepMemory) === 'pause') await sessions.pause(caller, id)
@@ -134,7 +134,7 @@ export class Sandboxes {
     const origin = await this.find(caller, id)
     const record = { ...(await this.record(origin)), timeoutMs }
     const copies = await sessions.snapshots.fork(caller, id, { count, signal })
-    // A fork that fails becomes its error and leaves nothing behind; the others stay.
+    // A fork that fails is removed and returned as its error; the others stay.
     return Promise.all(
       copies.map(async (copy) => {
         try {
@@ -157,7 +157,7 @@ export class Sandboxes {
     return session
   }
 
-  /** For its data plane: running, woken if it was created so. */
+  /** Returns the running session for a request to the data plane. Wakes it if it was created with auto-resume. */
   async reached(caller: Caller, session: Session): Promise<Session> {
     if (session.status === 'running') return session
     const record = await this.record(session)
@@ -166,7 +166,7 @@ export class Sandboxes {
     return this.#wake(caller, session, Math.max(record.timeoutMs, defaultTimeoutMs), false)
   }
 
-  /** For a session that this front did not create: its ports are closed. */
+  /** The sandbox's record. A session that this front did not create gets a default, with closed ports. */
   async record(session: Session): Promise<SandboxRecord> {
     const found = await this.#place.records.get<SandboxRecord>(session.project_id, kind, session.id)
     return (
@@ -278,6 +278,6 @@ export class Sandboxes {
 
 function notFound(id: string): SandboxError {
   return new SandboxError('not_found', `The sandbox ${id} was not found.`, {
-    hint: 'It has ended, or never existed.',
+    hint: 'The sandbox has ended, or never existed.',
   })
 }

@@ -5,8 +5,8 @@ import { usageOf } from '../shared/usage.ts'
 const slackSeconds = 60
 
 /**
- * What the sandbox uses now: one point in time, because none is kept. Nothing while it does not run, or for another
- * time than now.
+ * The current usage of the sandbox, as a single sample, because no history is kept. Empty when the sandbox does not run,
+ * and for a time range that does not include now.
  */
 export async function metricsOf(
   { services }: FrontPlace,
@@ -14,7 +14,7 @@ export async function metricsOf(
   asked: { start?: number; end?: number } = {},
 ): Promise<object[]> {
   const now = Math.floor(Date.now() / 1000)
-  // Clocks differ a little: an end in the near future means now.
+  // Clocks differ a little, so accept times close to now.
   if ((asked.start ?? 0) > now + slackSeconds || (asked.end ?? Infinity) < now - slackSeconds) return []
   const usage = session.status === 'running' ? await usageOf(services, session) : undefined
   if (!usage) return []
@@ -48,7 +48,7 @@ interface LogOptions {
   readonly search?: string
 }
 
-/** Events of the sandbox, forwards or backwards from a time. Output of commands is not included. */
+/** Events of the sandbox, before or after a time. Output of commands is not included. */
 export async function logsOf(
   { services }: FrontPlace,
   session: Session,

@@ -9,7 +9,7 @@ type Wanted = Pick<CreateBody, 'allow_internet_access'> & {
 
 const everything = new Set(['0.0.0.0/0', '::/0', '*'])
 
-/** What E2B's rules mean for all traffic. Throws for rules that nothing here would enforce. */
+/** Maps E2B's rules to a policy for all traffic. Throws for rules that cannot be enforced. */
 export function policyOf(
   { allow_internet_access: internet, network = {} }: Wanted,
   allowed: readonly Network[],
@@ -45,13 +45,13 @@ export function networkOfCreate(
 }
 
 function noInternet(): SandboxError {
-  return new SandboxError('forbidden', 'Sandboxes have no internet access here.', {
-    hint: 'Leave allowInternetAccess out, or let the operator add open to allowed_networks.',
+  return new SandboxError('forbidden', 'This daemon does not allow internet access.', {
+    hint: 'Leave allowInternetAccess out, or ask the operator to add open to allowed_networks.',
   })
 }
 
 function unsupported(what: string): SandboxError {
-  return new SandboxError('invalid_argument', `${what} is not supported here.`, {
-    hint: 'A sandbox has internet access (allowInternetAccess: true) or none (false).',
+  return new SandboxError('invalid_argument', `${what} is not supported by this server.`, {
+    hint: 'Set allowInternetAccess to true or false.',
   })
 }

@@ -17,7 +17,7 @@ import type { Sandboxes } from './lifecycle.ts'
 import { gone, isGone, sandboxGone } from './refusal.ts'
 import type { Routed } from './routing.ts'
 
-/** Ports of sandboxes as E2B shows them: all are public, or need a token if the sandbox was created so. */
+/** Ports of sandboxes. All are public, unless the sandbox was created with private ports, which need a token. */
 export class Ports {
   readonly #place: FrontPlace
   readonly #access: Access
@@ -89,7 +89,7 @@ export class Ports {
     const session = await services.sessions.lookup(routed.id)
     const record = session && (await this.#sandboxes.record(session))
     const known = await this.#access.bringsTrafficToken(request, routed.id)
-    // The same answer for a sandbox that is closed to strangers and for a missing one.
+    // A private sandbox and a missing one get the same response.
     if (
       !session ||
       !services.sessions.isHere(session) ||

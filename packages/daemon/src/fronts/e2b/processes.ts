@@ -61,11 +61,11 @@ export class Processes {
       kind: 'run',
       ...command,
       ...cwd,
-      // Absent means open: older clients cannot say it.
+      // Older clients do not send this field and expect an open stdin.
       ...(message.stdin === false ? {} : { stdin: 'pipe' as const }),
       timeoutMs: deadlineMs,
       detached: true,
-      // The events carry all of it; the result need not carry it once more.
+      // Events carry the output, so the result does not repeat it.
       maxOutputBytes: 1,
     })
     await this.#tag(call, pid)
@@ -101,7 +101,7 @@ export class Processes {
     try {
       const attached = await this.#attached(call, execId, async (one) => one)
       terminal = attached
-      // The deadline of the request that created the terminal is the terminal's own.
+      // The deadline of the creating request is also the terminal's.
       if (own && deadlineMs !== undefined)
         timer = setTimeout(() => void attached.kill('SIGKILL').catch(() => {}), deadlineMs).unref()
       for await (const event of wholeOutput((after) => attached.output({ after, signal }), signal)) {
@@ -200,7 +200,7 @@ export class Processes {
     })
   }
 
-  /** The process that a selector means: by number, or by the tag that it was started with. */
+  /** Finds the selected process by its pid or its tag. */
   async #chosen({ caller, session, message }: Call): Promise<string> {
     const selector = part(message, 'process') ?? {}
     if (typeof selector.tag === 'string') {
@@ -280,6 +280,6 @@ function sizeOf(size: Message | undefined): { cols: number; rows: number } | und
 
 function notFound(pid: number): () => never {
   return () => {
-    throw new SandboxError('not_found', `There is no process ${pid} that runs.`)
+    throw new SandboxError('not_found', `There is no running process ${pid}.`)
   }
 }

@@ -24,7 +24,7 @@ export function isCall(url: string): boolean {
   return /^\/(process\.Process|filesystem\.Filesystem)\//.test(url)
 }
 
-/** The sandbox is not there to answer: its proxy does. */
+/** The error of E2B's proxy for a sandbox that cannot respond. */
 export function sandboxGone(sandboxId: string, message = 'The sandbox was not found'): SandboxError {
   return new SandboxError('unavailable', message, { details: { e2bGone: sandboxId } })
 }

@@ -11,7 +11,7 @@ type Query = z.infer<typeof listQuery>
 
 const pageSize = 100
 
-/** The project's sandboxes, filtered, in order of their start, a page at a time. */
+/** Lists a page of the project's sandboxes, filtered and ordered by their start. */
 export async function listSandboxes(
   { services }: FrontPlace,
   sandboxes: Sandboxes,
@@ -30,7 +30,7 @@ export async function listSandboxes(
   const found: Session[] = []
   const ascending = query.order === 'asc'
   let after = ascending ? undefined : placeOf(query.nextToken)
-  // The store lists newest first; the other way round it is all of them, turned.
+  // The store lists newest first. For ascending order, read all rows and reverse them.
   for (let more = true; more && (ascending || found.length <= limit); ) {
     const page = await services.sessions.list(caller, {
       ...filter,

@@ -34,7 +34,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
     if (next !== undefined) reply.header('x-next-token', next)
     return items
   })
-  // All that run: this one has no pages.
+  // This version lists all running sandboxes, without pages.
   entry.add('GET', ['/sandboxes'], 'read', async ({ caller, request }) => {
     const query = { ...parsed(schemas.listQuery, request.query), state: 'running', limit: 1000 }
     const all: object[] = []
@@ -68,7 +68,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
   entry.add('POST', ['/sandboxes/:id/resume'], 'exec', async ({ caller, id, request, reply }) => {
     const { timeout } = parsed(schemas.resumeBody, request.body)
     const { resumed, answer } = await sandboxes.connect(caller, id, { timeoutMs: ms(timeout) })
-    if (!resumed) throw new SandboxError('conflict', `The sandbox ${id} is running already.`)
+    if (!resumed) throw new SandboxError('conflict', `The sandbox ${id} is already running.`)
     reply.code(201)
     return answer
   })
@@ -96,9 +96,9 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
     if (wanted !== session.network)
       throw new SandboxError(
         'invalid_argument',
-        'The network of a sandbox cannot be changed while it lives here.',
+        'The network of a sandbox cannot be changed after the create.',
         {
-          hint: 'Give allowInternetAccess when you create it.',
+          hint: 'Set allowInternetAccess when you create the sandbox.',
         },
       )
   })
@@ -110,7 +110,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
     const ids = parsed(schemas.metricsOfQuery, request.query).sandbox_ids
     const all = await Promise.all(
       ids.map(async (id) => {
-        // Sandboxes that have ended, or do not run, are left out.
+        // Skip sandboxes that have ended or do not run.
         const session = await sandboxes.find(caller, id).catch(ifMissing)
         return [id, session && (await metricsOf(place, session))[0]] as const
       }),
@@ -140,7 +140,7 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
 function refuseUnknown({ volumeMounts, mcp, iam }: schemas.CreateBody): void {
   for (const [name, value] of Object.entries({ volumeMounts, mcp, iam }))
     if (value !== undefined && value !== null && Object.keys(value).length > 0)
-      throw new SandboxError('invalid_argument', `${name} is not supported here.`, {
-        hint: 'Leave it out. See docs/fronts.md for what is spoken here.',
+      throw new SandboxError('invalid_argument', `${name} is not supported by this server.`, {
+        hint: 'Leave it out. docs/fronts.md lists what this front supports.',
       })
 }

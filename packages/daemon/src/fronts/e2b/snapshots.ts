@@ -52,7 +52,7 @@ export function snapshotRoutes(entry: Entry, sandboxes: Sandboxes): void {
       throw new SandboxError(
         'unsupported',
         'Templates, secrets and volumes are supported only as far as sandboxes and snapshots need them.',
-        { hint: 'See docs/fronts.md for what this front supports.' },
+        { hint: 'docs/fronts.md lists what this front supports.' },
       )
     })
 }

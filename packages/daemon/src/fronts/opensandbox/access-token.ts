@@ -4,13 +4,13 @@ import type { Services } from '../../http/services.ts'
 import { type Caller, hashOf, sameHash } from '../../keys/index.ts'
 import { linkSecret } from '../../ports/index.ts'
 
-/** What execd is documented to take. The answer that names an endpoint also names this header. */
+/** execd's documented header. The endpoint response also names it. */
 export const accessHeader = 'X-EXECD-ACCESS-TOKEN'
 
 /**
- * What opens the servers inside one sandbox for a key. OpenSandbox's SDKs send there only the headers that the
- * endpoint's answer names, and the key itself is better not in an answer. Kept nowhere: it is a signature of sandbox
- * and key, and is worth nothing when the key is revoked.
+ * A token that gives a key access to the servers in one sandbox. OpenSandbox's SDKs send only the headers that the
+ * endpoint response names, and that response must not contain the key itself. The token is a signature of sandbox and
+ * key. It is not stored, and revoking the key revokes it.
  */
 export async function accessToken({ config }: Services, sandboxId: string, keyId: string): Promise<string> {
   const secret = await linkSecret(config.data_dir)
@@ -18,7 +18,7 @@ export async function accessToken({ config }: Services, sandboxId: string, keyId
   return `${keyId}.${signature.digest('base64url')}`
 }
 
-/** The caller of a server inside a sandbox: known by a token for this sandbox, or by an API key. */
+/** Authenticates a request to a server in a sandbox, by a token for this sandbox or by an API key. */
 export async function callerInside(services: Services, request: FastifyRequest): Promise<Caller> {
   const given = request.headers[accessHeader.toLowerCase()]
   const { id = '' } = request.params as { id?: string }

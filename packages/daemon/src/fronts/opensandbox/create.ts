@@ -10,7 +10,7 @@ import { policyOf } from './network.ts'
 import type { CreateBody } from './schemas.ts'
 import { idleEntrypoint, type Kept, kind, metadataOf } from './views.ts'
 
-/** Creates a sandbox that runs. When a step fails, nothing of it remains. */
+/** Creates a running sandbox. When a step fails, the sandbox is removed. */
 export async function createSandbox(
   entry: Entry,
   caller: Caller,
@@ -61,12 +61,12 @@ function refuseUnsupported({
   if (extensions?.poolRef !== undefined) throw notSupported('extensions.poolRef')
   if ((image === undefined) === (snapshotId === undefined))
     throw new SandboxError('invalid_argument', 'Give either image or snapshotId.')
-  if (image?.auth) throw notSupported('image.auth', 'Let the operator pull the image.')
+  if (image?.auth) throw notSupported('image.auth', 'Ask the operator to pull the image.')
   if (volumes?.length) throw notSupported('volumes')
   if (credentialProxy?.enabled) throw notSupported('credentialProxy')
   const arch = process.arch === 'x64' ? 'amd64' : process.arch
   if (platform && (platform.os !== 'linux' || platform.arch !== arch))
-    throw new SandboxError('invalid_argument', `The platform here is linux/${arch}.`, {
+    throw new SandboxError('invalid_argument', `This server supports only the platform linux/${arch}.`, {
       hint: 'Leave platform out.',
     })
 }

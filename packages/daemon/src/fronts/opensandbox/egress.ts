@@ -13,7 +13,7 @@ export function egressRoutes(entry: Entry): void {
   for (const method of ['POST', 'PATCH', 'DELETE'] as const)
     entry.egress(method, '/policy', 'exec', async ({ caller, id }) => {
       await entry.find(caller, id)
-      throw notSupported('A change of the network policy', 'Give networkPolicy when you create the sandbox.')
+      throw notSupported('A change of the network policy', 'Set networkPolicy when you create the sandbox.')
     })
 
   const methods: readonly Method[] = ['GET', 'POST', 'PATCH', 'DELETE']
@@ -21,9 +21,6 @@ export function egressRoutes(entry: Entry): void {
     for (const method of methods)
       entry.egress(method, path, 'exec', async ({ caller, id }) => {
         await entry.find(caller, id)
-        throw notSupported(
-          'The credential vault',
-          'Give credentials as env, to sandboxes that you trust with them.',
-        )
+        throw notSupported('The credential vault', 'Pass credentials as env, to sandboxes that you trust.')
       })
 }

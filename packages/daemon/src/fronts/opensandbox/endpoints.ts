@@ -26,22 +26,22 @@ export function endpointRoutes(entry: Entry): void {
         endpoint: withoutScheme(`${entry.place.url}/sandboxes/${call.id}/port/${port}`),
         headers: { [accessHeader]: await accessToken(entry.services, call.id, call.caller.keyId) },
       }
-    // To open a port is more than to look.
+    // This GET may open a port, so it is in the audit log.
     call.request.changes = true
     allow(call.caller, 'exec')
     const { ports, config } = entry.services
     const { secureAccess } = await keptOf(entry, session)
     const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
-    // A signed address closes nothing that is open already.
+    // A signed URL does not change the visibility of an open port.
     await ports.open(call.caller, call.id, { port, ...(expires === undefined ? { visibility } : {}) })
-    // Without a domain of the operator's own, names such as 3000-id.localhost resolve in browsers only.
+    // Without a configured domain, names such as 3000-id.localhost resolve only in browsers.
     const named = config.domain === undefined ? undefined : ports.addresses!.url(call.id, port)
     if (visibility === 'public')
       return { endpoint: withoutScheme(named ?? ports.addresses!.pathUrl(call.id, port)) }
     const ends = expires ?? lifetimeEnd(session) ?? Number.POSITIVE_INFINITY
     const expiresInMs = Math.min(Math.max(1000, ends - Date.now()), longestMs)
     const link = await ports.link(call.caller, call.id, String(port), { expiresInMs, path: '' })
-    // In the path, because a client puts its own behind it.
+    // The token is in the path, because clients append their own path.
     if (expires !== undefined) return { endpoint: withoutScheme(link.pathUrl) }
     return {
       endpoint: withoutScheme(named ?? ports.addresses!.pathUrl(call.id, port)),
@@ -58,7 +58,7 @@ function expiryOf({ query }: Call): number | undefined {
     throw new SandboxError('invalid_argument', 'expires cannot be combined with use_server_proxy.')
   const time = typeof expires === 'string' && /^\d{1,13}$/.test(expires) ? Number(expires) * 1000 : 0
   if (time > Date.now() && time - Date.now() <= longestMs) return time
-  throw new SandboxError('invalid_argument', 'expires must be a time of the next seven days.', {
+  throw new SandboxError('invalid_argument', 'expires must be within the next seven days.', {
     hint: 'Give it in seconds since 1970.',
   })
 }

@@ -14,7 +14,7 @@ export const egressPort = 18_080
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export interface Call extends FrontCall {
-  /** The sandbox id in the path; empty where the path has none. */
+  /** The sandbox id in the path, or an empty text. */
   readonly id: string
 }
 
@@ -59,13 +59,13 @@ export class Entry {
     return liveSession(this.services, caller, id, () => noSandbox(id))
   }
 
-  /** Work inside the sandbox, which must run: nothing here wakes one. */
+  /** Runs work in a running sandbox. Does not wake it. */
   async use<T>({ caller, id }: Call, work: (used: Used) => Promise<T>): Promise<T> {
     await this.find(caller, id)
     return this.services.sessions.use.use(caller, id, work, { wake: false })
   }
 
-  /** For work that may take much memory: a few calls of a project at a time. */
+  /** For work that may need much memory. Limits concurrent calls of a project. */
   list<T>(call: Call, work: (used: Used) => Promise<T>): Promise<T> {
     const { largeCalls } = this.services.sessions
     return largeCalls.run(call.caller.projectId, call.signal, () => this.use(call, work))
@@ -88,14 +88,14 @@ export class Entry {
   }
 }
 
-/** The same answer for a foreign, an ended and a missing sandbox. */
+/** The same error for a missing or ended sandbox, and for one of another project. */
 export function noSandbox(id: string): SandboxError {
   return new SandboxError('not_found', `Sandbox ${id} not found.`, {
-    hint: 'It has ended, or never existed.',
+    hint: 'The sandbox has ended, or never existed.',
   })
 }
 
-/** A query parameter that may be repeated and must be there at least once. */
+/** The values of a required query parameter that may be repeated. */
 export function several(call: Call, name: string): string[] {
   const values = [call.query[name] ?? []].flat().filter((value) => value !== '')
   if (values.length > 0) return values

@@ -121,7 +121,7 @@ export function fileRoutes(entry: Entry): void {
         .header('accept-ranges', 'bytes')
         .header('content-disposition', `attachment; filename*=UTF-8''${name}`)
       if (part) call.reply.code(206).header('content-range', `bytes ${part.start}-${part.end - 1}/${size}`)
-      // A file of /proc says 0 and has content; then its length is found by reading.
+      // Files in /proc report size 0 but have content, so their length is known only after reading.
       const length = part ? part.end - part.start : size
       await sendStream(call.reply, stream, length > 0 ? length : undefined)
     } finally {
@@ -131,7 +131,7 @@ export function fileRoutes(entry: Entry): void {
   })
 }
 
-/** Also from one file system to another, as from /tmp: then by copying, which the sandbox's own mv does. */
+/** Moves a file. Between file systems, such as from /tmp, it uses the sandbox's mv, which copies. */
 async function move(sandbox: Used['sandbox'], src: string, dest: string, signal: AbortSignal): Promise<void> {
   try {
     await sandbox.files.rename(src, dest, { signal })
@@ -144,7 +144,7 @@ async function move(sandbox: Used['sandbox'], src: string, dest: string, signal:
   }
 }
 
-/** Works on bytes, so that other bytes than the searched text stay unchanged. */
+/** Replaces bytes, so that content which is not valid UTF-8 stays unchanged. */
 function replaced(
   bytes: Uint8Array,
   change: { old: string; new: string },
@@ -159,7 +159,7 @@ interface LineRange {
   readonly count: number
 }
 
-/** `offset` is the first line, counted from 1; `limit` how many. */
+/** `offset` is the first line, counted from 1. `limit` is the number of lines. */
 function linesAsked({ query, request }: Call): LineRange | undefined {
   const { offset, limit } = query
   if (offset === undefined && limit === undefined) return undefined
@@ -167,9 +167,13 @@ function linesAsked({ query, request }: Call): LineRange | undefined {
     text === undefined ? usual : typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : 0
   const range = { first: number(offset, 1), count: number(limit, Number.MAX_SAFE_INTEGER) }
   if (range.first >= 1 && range.count >= 1 && request.headers.range === undefined) return range
-  throw new SandboxError('invalid_argument', 'offset and limit must be at least 1, and without Range.', {
-    hint: 'Ask for lines, or for bytes.',
-  })
+  throw new SandboxError(
+    'invalid_argument',
+    'offset and limit must be at least 1, and cannot be combined with Range.',
+    {
+      hint: 'Use offset and limit for lines, or Range for bytes.',
+    },
+  )
 }
 
 async function sendLines(entry: Entry, call: Call, file: string, range: LineRange): Promise<void> {
@@ -186,7 +190,7 @@ async function sendLines(entry: Entry, call: Call, file: string, range: LineRang
   }
 }
 
-/** Only these lines, with their ends, and no more of the file than is needed for them. */
+/** Yields these lines with their ends, and stops reading after them. */
 async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
   { first, count }: LineRange,

@@ -19,7 +19,7 @@ export function isolatedRoutes(entry: Entry): void {
       await entry.find(caller, id)
       throw new SandboxError('unavailable', 'Isolated sessions are not available.', {
         details: { opensandboxCode: 'NOT_SUPPORTED' },
-        hint: 'Create a sandbox of its own instead.',
+        hint: 'Create a separate sandbox instead.',
       })
     })
 }

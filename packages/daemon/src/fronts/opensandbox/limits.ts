@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { CreateRequest } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
 
-/** `{cpu: '500m', memory: '2Gi'}`, as Kubernetes writes quantities. */
+/** Parses quantities of Kubernetes, such as `{cpu: '500m', memory: '2Gi'}`. */
 export function limitsOf(given: Readonly<Record<string, string>>): NonNullable<CreateRequest['limits']> {
   const limits: NonNullable<CreateRequest['limits']> = {}
   for (const [name, text] of Object.entries(given)) {
@@ -23,7 +23,7 @@ function amount(name: string, text: string): number {
   const value = Number(number) * units[unit]!
   if (number !== undefined && value > 0) return value
   throw new SandboxError('invalid_argument', `resourceLimits.${name} is not a quantity: ${text}.`, {
-    hint: 'Use such as 500m or 2 for cpu, 512Mi or 2Gi for memory.',
+    hint: 'Use for example 500m or 2 for cpu, and 512Mi or 2Gi for memory.',
   })
 }
 

@@ -7,7 +7,7 @@ import type { Call, Entry } from './entry.ts'
 /** The interval between two messages to a watcher. */
 const everyMs = 1000
 
-/** Whether the sandbox responds, and what it uses. Reading this is not activity. */
+/** The health and resource usage of the sandbox. Reading them is not activity. */
 export function metricRoutes(entry: Entry): void {
   const { sessions, streams } = entry.services
 
@@ -15,7 +15,7 @@ export function metricRoutes(entry: Entry): void {
     const session = await entry.find(caller, id)
     if (session.status === 'running')
       return session
-      // Says why it is not, in our own words.
+      // Throws our own error with the reason.
     ;(await sessions.use.take(caller, id, { wake: false })).release()
     return session
   }

@@ -2,14 +2,14 @@ import type { NetworkPolicy } from '../shared/network.ts'
 import { notSupported } from '../shared/request.ts'
 import type * as schemas from './schemas.ts'
 
-/** What OpenSandbox's policy means for all traffic. Throws for rules that nothing here would enforce. */
+/** Maps OpenSandbox's policy to a policy for all traffic. Throws for rules that cannot be enforced. */
 export function policyOf(given: schemas.NetworkPolicy | undefined): NetworkPolicy | undefined {
   if (!given) return undefined
   const { defaultAction = 'deny', egress = [] } = given
   if (egress.some(({ action }) => action !== defaultAction))
     throw notSupported(
       'A network policy with rules for some targets',
-      'Use {"defaultAction": "deny"} or {"defaultAction": "allow"}: a sandbox has a network here, or none.',
+      'Use {"defaultAction": "deny"} or {"defaultAction": "allow"} without rules.',
     )
   return defaultAction === 'deny' ? 'deny-all' : 'allow-all'
 }

@@ -81,10 +81,10 @@ describe('patterns', () => {
   })
 
   it('that are invalid are refused, and none takes long', () => {
-    expect(() => matcher('[z-a]')).toThrow('not understood')
-    expect(() => matcher('x'.repeat(501))).toThrow('not understood')
-    expect(() => matcher('{a,b}'.repeat(10))).toThrow('not understood')
-    // Backtracking, this would take longer than there is.
+    expect(() => matcher('[z-a]')).toThrow('is not valid')
+    expect(() => matcher('x'.repeat(501))).toThrow('is not valid')
+    expect(() => matcher('{a,b}'.repeat(10))).toThrow('is not valid')
+    // With backtracking this would never finish.
     expect(matcher(`${'*a'.repeat(200)}b`)('a'.repeat(4000))).toBe(false)
     expect(matcher(`${'**/'.repeat(160)}b`)('a/'.repeat(2000))).toBe(false)
   })

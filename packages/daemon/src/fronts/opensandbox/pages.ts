@@ -21,5 +21,7 @@ function numberOf(text: string | string[] | undefined, name: string, usual: numb
   if (text === undefined) return usual
   const value = typeof text === 'string' && /^\d{1,7}$/.test(text) ? Number(text) : 0
   if (value >= 1 && value <= most) return value
-  throw new SandboxError('invalid_argument', `${name} must be from 1 to ${most}.`, { hint: 'Correct it.' })
+  throw new SandboxError('invalid_argument', `${name} must be from 1 to ${most}.`, {
+    hint: 'Use a number in this range.',
+  })
 }

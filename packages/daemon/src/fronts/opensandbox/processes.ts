@@ -8,7 +8,7 @@ import { commandEvents, event, sendExecution } from './code/execution-events.ts'
 import type { Call, Entry } from './entry.ts'
 import * as schemas from './schemas.ts'
 
-/** How long a command has to end by itself once it is interrupted. */
+/** How long an interrupted command may take to end before it is killed. */
 const graceMs = 3000
 
 /**
@@ -21,7 +21,7 @@ export function processRoutes(entry: Entry): void {
   entry.execd('POST', '/command', 'exec', async (call) => {
     const body = parsed(schemas.commandBody, call.body)
     if (body.uid !== undefined || body.gid !== undefined)
-      throw notSupported('uid', 'Leave it out: a sandbox here has one account.')
+      throw notSupported('uid', 'Leave it out. A sandbox has one account.')
     await entry.find(call.caller, call.id)
     const found = await start(entry, call, body.command, {
       cwd: body.cwd || undefined,
@@ -76,7 +76,7 @@ export function processRoutes(entry: Entry): void {
   }
 }
 
-/** With bash, as execd; where an image has none, with its sh. */
+/** Runs the line with bash, as execd does, or with sh in images without bash. */
 async function start(
   { services }: Entry,
   { caller, id }: Call,
@@ -88,7 +88,7 @@ async function start(
       caller,
       id,
       randomUUID(),
-      // The events carry its output; the result need not carry it once more.
+      // Events carry the output, so the result does not repeat it.
       { kind: 'run', cmd, args: ['-c', line], detached: true, maxOutputBytes: 1, ...options },
       { wake: false },
     )
@@ -129,13 +129,13 @@ function cursorOf({ query }: Call): number {
   if (cursor === undefined) return 0
   if (typeof cursor === 'string' && /^\d{1,15}$/.test(cursor)) return Number(cursor)
   throw new SandboxError('invalid_argument', 'cursor is not a number.', {
-    hint: 'Use what the answer before said.',
+    hint: 'Pass the cursor of the previous response.',
   })
 }
 
 function noCommand(id: string): SandboxError {
   return new SandboxError('not_found', `Command ${id} not found.`, {
     details: { opensandboxCode: 'INVALID_REQUEST_BODY' },
-    hint: 'Use the id of its init event.',
+    hint: 'Use the id of the command’s init event.',
   })
 }

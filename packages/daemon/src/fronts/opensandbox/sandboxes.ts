@@ -69,14 +69,14 @@ export function sandboxRoutes(entry: Entry): void {
       throw new SandboxError('invalid_argument', 'expiresAt must be a time in the future.')
     if (ends === undefined)
       throw new SandboxError('conflict', `Sandbox ${call.id} does not expire.`, {
-        hint: 'It was created without a timeout: delete it when it is not needed any more.',
+        hint: 'It was created without a timeout. Delete it when you no longer need it.',
       })
-    // Never shortens: an earlier time than the current one leaves that, and the answer says which holds.
+    // Never shortens: an earlier time changes nothing, and the response has the current one.
     const renewed = await sessions.extend(call.caller, call.id, until - Date.now())
     return { expiresAt: new Date(lifetimeEnd(renewed) ?? until).toISOString() }
   })
 
-  // What SDKs tell of how long a create took. Nothing is done with it.
+  // SDKs report the duration of creates here. The report is ignored.
   entry.lifecycle('POST', '/metrics/events', 'read', async ({ reply }: Call) => void reply.code(204))
 }
 
@@ -100,5 +100,7 @@ function decoded(text: string): string {
 }
 
 function notNow(id: string, needed: string): SandboxError {
-  return new SandboxError('conflict', `Sandbox ${id} is not ${needed}.`, { hint: 'Look at its state.' })
+  return new SandboxError('conflict', `Sandbox ${id} is not ${needed}.`, {
+    hint: 'Get the sandbox to see its state.',
+  })
 }

@@ -7,7 +7,7 @@ import * as schemas from './schemas.ts'
 
 type Row = Awaited<ReturnType<Entry['services']['sessions']['snapshots']['get']>>
 
-/** Saved disks. They are whole when they are answered, so all are `Ready`. */
+/** Snapshots. A create responds when the snapshot is complete, so all are `Ready`. */
 export function snapshotRoutes(entry: Entry): void {
   const { sessions } = entry.services
   const { snapshots } = sessions

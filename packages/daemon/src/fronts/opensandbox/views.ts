@@ -11,7 +11,7 @@ export interface Kept {
 }
 
 export const kind = 'sandbox'
-/** The SDK's default. It waits forever, and a sandbox here does so without it. */
+/** The SDK's default, which only waits. A sandbox keeps running without it. */
 export const idleEntrypoint = ['tail', '-f', '/dev/null']
 /** Metadata keys with this prefix belong to the vendor. */
 const reserved = 'opensandbox.io/'
@@ -21,7 +21,7 @@ export function metadataOf<T>(metadata: Readonly<Record<string, T>>): Readonly<R
   if (taken === undefined) return metadata
   throw new SandboxError('invalid_argument', `The metadata key ${taken} is reserved.`, {
     details: { opensandboxCode: 'SANDBOX::INVALID_METADATA_LABEL' },
-    hint: `Use one that does not begin with ${reserved}.`,
+    hint: `Use a key that does not begin with ${reserved}.`,
   })
 }
 
@@ -35,7 +35,7 @@ export async function allKept({ place }: Entry, projectId: string): Promise<Map<
   return new Map((await place.records.list<Kept>(projectId, kind)).map(({ key, data }) => [key, data]))
 }
 
-/** For a session that this front did not create: its ports are closed. */
+/** Used for a session that this front did not create, with closed ports. */
 const missing: Kept = { entrypoint: idleEntrypoint, extensions: {}, secureAccess: true }
 
 export function sandboxView(session: Session, kept: Kept = missing): object {

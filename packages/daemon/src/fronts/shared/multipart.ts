@@ -6,7 +6,7 @@ import { bodyChunks } from '../../http/request-body.ts'
 
 export interface FormParts {
   field?(name: string, value: string): void
-  /** What it leaves unread is thrown away. A form that is cut off fails `content`, so that nothing of it stays. */
+  /** Unread content is discarded. If the form is cut off, `content` throws, so that the handler can undo the write. */
   file(name: string, content: AsyncIterable<Uint8Array>, filename: string | undefined): Promise<void>
 }
 
@@ -18,7 +18,7 @@ export interface FormOptions {
   readonly files: number
 }
 
-/** The parts of a form in their order, each read while it arrives. The first failure ends it, and is thrown. */
+/** Reads the parts of a form in order, as streams. Throws the first failure. */
 export async function eachPart(
   payload: IncomingMessage,
   parts: FormParts,
@@ -46,7 +46,7 @@ export async function eachPart(
   })
   const parsed = new Promise<void>((resolve, reject) => {
     parser.on('finish', resolve)
-    parser.on('error', (cause: unknown) => reject(broken('The form is broken.', cause)))
+    parser.on('error', (cause: unknown) => reject(broken('The form is malformed.', cause)))
   })
   const feeding = (async () => {
     for await (const chunk of bodyChunks(payload, idleMs))
@@ -69,7 +69,7 @@ function parserOf({ headers }: IncomingMessage, limits: Omit<FormOptions, 'idleM
   try {
     return new Busboy({
       headers: headers as { 'content-type': string },
-      // A path is the whole path, not only its last part.
+      // Keep the whole path of a file name, not only its last part.
       preservePath: true,
       limits: { fieldSize: limits.fieldBytes, files: limits.files, fields: limits.files },
     })

@@ -2,7 +2,7 @@
 export type NetworkPolicy = 'allow-all' | 'deny-all'
 
 /**
- * The network of a sandbox with this policy. Undefined: the request says nothing, and the configured default applies.
+ * The network of a sandbox with this policy. Without a policy it is undefined, and the configured default applies.
  */
 export function networkOf(policy: NetworkPolicy | undefined): 'none' | 'open' | undefined {
   return policy && (policy === 'allow-all' ? 'open' : 'none')

@@ -8,9 +8,9 @@ export function outputOf(command: Command, signal: AbortSignal, after = 0): Asyn
 }
 
 /**
- * Reads output up to its exit event. Where events were dropped, it continues with the oldest one that is left.
- * It ends without an exit event if the sandbox ended before the program. It throws when the signal fires, so that a
- * connected client does not take the stream for a complete one.
+ * Reads output up to its exit event. After a gap of dropped events, it continues with the oldest kept event. Ends without
+ * an exit event if the sandbox ended before the program. Throws when the signal fires, so that a connected client does
+ * not take the stream for a complete one.
  */
 export async function* wholeOutput(
   open: (after: number) => AsyncIterable<ProcessEvent>,

@@ -3,7 +3,7 @@ import type { Used } from '../../sessions/index.ts'
 
 type Files = Used['sandbox']['files']
 
-/** Larger files of accounts are not read: then owners are numbers. */
+/** Larger account files are not read, and owners are shown as numbers. */
 const mostBytes = 1_048_576
 
 /** Names of files' owners, as the sandbox defines them. An id without a name is a number; an unknown owner is `''`. */
@@ -24,7 +24,7 @@ export async function ownersIn(files: Files, signal?: AbortSignal): Promise<Owne
   }
 }
 
-/** Names by number, of `name:x:number:…`. The sandbox may have written anything there, or nothing. */
+/** Parses lines of `name:x:number:…`. The file comes from the sandbox, so it may have any content or be missing. */
 async function namesIn(files: Files, file: string, signal?: AbortSignal): Promise<Map<string, string>> {
   const text = await files.readFile(file, { maxBytes: mostBytes, signal }).then(
     (bytes) => Buffer.from(bytes).toString(),
@@ -33,7 +33,7 @@ async function namesIn(files: Files, file: string, signal?: AbortSignal): Promis
   const names = new Map<string, string>()
   for (const line of text.split('\n')) {
     const [name, , id] = line.split(':')
-    // As the C library does: the first one counts.
+    // The first entry of an id counts, as in the C library.
     if (name && name.length <= 100 && id && !names.has(id)) names.set(id, name)
   }
   return names

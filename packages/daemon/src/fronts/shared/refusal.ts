@@ -11,7 +11,7 @@ export function refusalHeaders({ details }: SandboxError, request: { id: string 
   }
 }
 
-/** The hint without names of our own calls, or an empty text. Users of a front call the vendor's SDK. */
+/** The hint if it names no calls of our own API, otherwise an empty text. Users of a front call the vendor's SDK. */
 export function neutralHint({ hints }: SandboxError): string {
   return hints.http === hints.cli ? hints.http : ''
 }

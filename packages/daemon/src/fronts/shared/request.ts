@@ -13,14 +13,14 @@ export function parsed<T extends z.ZodType>(schema: T, value: unknown): z.infer<
   })
 }
 
-/** A parameter of the query that must be there, once. */
+/** The value of a required query parameter. */
 export function needed({ query }: Pick<FrontCall, 'query'>, name: string): string {
   const value = query[name]
   if (typeof value === 'string' && value !== '') return value
   throw new SandboxError('invalid_argument', `Missing query parameter '${name}'.`, { hint: 'Add it.' })
 }
 
-/** The port that a decimal text names; undefined when it names none. */
+/** Parses a port number. Undefined when the text is not a valid port. */
 export function portOf(text: string): number | undefined {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0
   return port >= 1 && port <= 65_535 ? port : undefined
@@ -31,11 +31,11 @@ export function neededPort({ params }: Pick<FrontCall, 'params'>): number {
   const port = portOf(params.port ?? '')
   if (port !== undefined) return port
   throw new SandboxError('invalid_argument', `${params.port} is not a port.`, {
-    hint: 'Use one from 1 to 65535.',
+    hint: 'Use a port from 1 to 65535.',
   })
 }
 
-/** A feature of the vendor's that there is nothing for here. */
+/** The error for a feature of the vendor's API that this daemon does not have. */
 export function notSupported(what: string, hint = 'Leave it out; see docs/fronts.md.'): SandboxError {
   return new SandboxError('unsupported', `${what} is not supported by this server.`, { hint })
 }

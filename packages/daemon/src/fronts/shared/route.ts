@@ -11,7 +11,7 @@ export interface FrontCall {
   readonly body: unknown
   readonly request: FastifyRequest
   readonly reply: FastifyReply
-  /** Fires when the client goes away before it has its answer. */
+  /** Fires when the client disconnects before the response is sent. */
   readonly signal: AbortSignal
 }
 

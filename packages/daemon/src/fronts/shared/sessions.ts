@@ -3,7 +3,7 @@ import type { Services } from '../../http/services.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
 
-/** The caller's live session on this daemon. Throws `none()` for a missing, foreign, remote or ended one alike. */
+/** The caller's live session on this daemon. Throws `none()` for any other session, so callers cannot tell why. */
 export async function liveSession(
   { sessions }: Services,
   caller: Caller,
@@ -27,7 +27,7 @@ export async function finished<T>(
 ): Promise<T> {
   try {
     const result = await work()
-    // The client never learned of the session.
+    // The client disconnected and never learned of the session, so destroy it.
     if (gone?.aborted) throw new SandboxError('aborted', 'The client disconnected.')
     return result
   } catch (error) {
@@ -40,7 +40,7 @@ export async function finished<T>(
   }
 }
 
-/** Everything that a paged list returns. */
+/** Reads all pages of a list. */
 export async function everything<T extends { created_at: number; id: string }>(
   list: (options: { limit: number; after?: { createdAt: number; id: string } }) => Promise<T[]>,
 ): Promise<T[]> {

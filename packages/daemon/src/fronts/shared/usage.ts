@@ -6,10 +6,10 @@ interface Stats {
   cpuUsec?: number
 }
 
-/** How long processor time is watched for one figure. */
+/** The interval over which processor usage is measured. */
 export const windowMs = 200
 
-/** What a running sandbox uses now, relative to its limits; undefined when the provider does not measure it. */
+/** The current usage of a running sandbox and its limits. Undefined when the provider does not measure it. */
 export async function usageOf(
   { sessions }: Services,
   session: Session,

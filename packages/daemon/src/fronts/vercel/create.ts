@@ -17,10 +17,7 @@ const defaultTimeoutMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 const mostPorts = 15
 const usualPids = 4096
-/**
- * Kinds of base image that the vendor knows by a name; here each is the daemon's default image, unless one is called
- * so.
- */
+/** The vendor's names for base images. They mean the daemon's default image, unless an image has this name. */
 const runtimes = /^(node|python)\d+(\.\d+)?$/
 const defaultImage = /^vercel\/sandbox\/universal(:.*)?$/
 
@@ -53,7 +50,7 @@ export const overrides = z.looseObject({
 
 const createBody = overrides.extend({ source: source.optional() })
 
-/** A new sandbox that runs, with its ports open and its source in place; when any of it fails, nothing is left. */
+/** Creates a running sandbox with open ports and its source. When a step fails, the sandbox is removed. */
 export async function createSandbox(
   entry: Entry,
   call: VercelCall,
@@ -77,7 +74,7 @@ export async function createSandbox(
     ...(body.source?.type === 'snapshot' ? { snapshotId: body.source.snapshotId } : {}),
     limits: limitsOf(entry, body.resources),
     network: networkOf(policyOf(body.networkPolicy)),
-    // Only its timeout ends it: the vendor knows no idle time.
+    // Only the timeout ends the sandbox, because the vendor has no idle time.
     ttlMs: entry.longestMs,
     onIdle: kept.persistent ? 'stop' : 'destroy',
     lifetimeMs: kept.timeoutMs,
@@ -94,7 +91,7 @@ export async function createSandbox(
   return finished(entry.services, call.caller, session, rest, call.signal)
 }
 
-/** Opens exactly these ports, to everyone who knows the address, as the vendor does. */
+/** Opens exactly these ports. They are public, as with the vendor. */
 export async function openPorts(
   entry: Entry,
   caller: Caller,
@@ -111,7 +108,7 @@ export function refuseAbsent(body: z.infer<typeof overrides>): void {
   if (body.mounts && Object.keys(body.mounts).length > 0) throw notSupported('Mounting drives')
   if (body.networkId) throw notSupported('Secure Compute')
   if (body.region !== undefined && body.region !== region)
-    throw notSupported(`The region “${body.region}”`, `Leave it out: there is one, “${region}”.`)
+    throw notSupported(`The region “${body.region}”`, `Leave it out, or use “${region}”.`)
   if (body.failoverRegions && body.failoverRegions.length > 0)
     throw notSupported('Failing over to other regions')
   if (body.keepLastSnapshots) throw notSupported('Keeping the last snapshots only')
@@ -123,7 +120,7 @@ function limitsOf(entry: Entry, resources: { vcpus?: number; memory?: number } |
   const { vcpus } = resources ?? {}
   const asked =
     vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
-  // Without a provider that enforces limits, set none that the caller did not ask for.
+  // If the provider cannot enforce limits, pass only limits that the caller asked for.
   if (!sessions.provider.createOptions.has('resources')) return asked
   return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
 }

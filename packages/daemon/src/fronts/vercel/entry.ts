@@ -6,7 +6,7 @@ import type { FrontPlace } from '../front.ts'
 import { addRoute, type FrontCall, type FrontRoute } from '../shared/route.ts'
 import { liveSession } from '../shared/sessions.ts'
 
-/** What the vendor keeps of a sandbox that a session does not have. */
+/** The facts that only Vercel's API has about a sandbox. */
 export interface Kept {
   /** How long each run may take. */
   timeoutMs: number
@@ -38,7 +38,7 @@ export class Entry {
     return this.place.services
   }
 
-  /** Both with the SDK's own prefix and without: `fetch` may replace the host alone, or the prefix with it. */
+  /** Adds the route with and without the SDK's prefix, because a custom `fetch` may or may not remove it. */
   add({ path, ...route }: VercelRoute): void {
     const action = `${route.method} ${path}`
     for (const prefix of ['', '/api'])
@@ -50,7 +50,7 @@ export class Entry {
     const found = await this.findByName(caller, name)
     if (found) return found
     throw new SandboxError('not_found', `There is no sandbox “${name}”.`, {
-      hint: 'List what there is with Sandbox.list().',
+      hint: 'List sandboxes with Sandbox.list().',
     })
   }
 
@@ -62,11 +62,11 @@ export class Entry {
       limit: 1,
     })
     const { sessions } = this.services
-    // By its id, because only then the newest use is known.
+    // Get the session by its id, which includes its newest use.
     return found && sessions.isHere(found) ? sessions.get(caller, found.id) : undefined
   }
 
-  /** One run of a sandbox by `sbx_<session>_<start>`. */
+  /** Finds a run of a sandbox by `sbx_<session>_<start>`. */
   async bySession(caller: Caller, sid: string): Promise<{ session: Session; incarnation: number }> {
     const [, id, start] = /^sbx_([a-z2-7]{16})_(\d{1,9})$/.exec(sid) ?? []
     const unknown = () =>

@@ -60,7 +60,7 @@ export function fileRoutes(entry: Entry): VercelRoute[] {
           if (type === 'directory') throw new SandboxError('is_a_directory', `${path} is a directory.`)
           const stream = await files.readStream(path, { signal: call.signal })
           call.reply.header('content-type', 'application/octet-stream')
-          // A file of /proc says 0 and has content; then its length is found by reading.
+          // Files in /proc report size 0 but have content, so their length is known only after reading.
           await sendStream(call.reply, stream, size > 0 ? size : undefined)
         } finally {
           used.release()
@@ -102,7 +102,7 @@ function pathOf({ path, cwd }: z.infer<typeof place>): string {
   return cwd === undefined ? path : posix.resolve('/', cwd, path)
 }
 
-/** Unpacked here, so that the sandbox needs no gzip. */
+/** Decompresses the body in the daemon, so that the sandbox needs no gzip. */
 async function* unzipped(body: NodeJS.ReadableStream): AsyncGenerator<Uint8Array> {
   const gunzip = createGunzip()
   const source = Readable.from(bodyChunks(body, streamIdleMs))

@@ -30,7 +30,7 @@ export async function sendLines(
       const next = lines.next()
       next.catch(() => {})
       const result = await Promise.race([next, over])
-      // The daemon ends, or the stream fails: it is cut, and its reader sees that it is not whole.
+      // The daemon stops or the source failed: cut the connection, so that the client sees an incomplete response.
       if (result === 'over') return void raw.destroy()
       if (result.done) break
       if (!raw.write(`${ascii(result.value)}\n`)) await Promise.race([drained(raw), over])

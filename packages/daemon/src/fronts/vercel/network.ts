@@ -4,7 +4,7 @@ import { notSupported } from '../shared/request.ts'
 
 export const networkPolicy = z.looseObject({ mode: z.string().optional() })
 
-/** What Vercel's policy means for all traffic. Throws for rules that nothing here would enforce. */
+/** Maps Vercel's policy to a policy for all traffic. Throws for rules that cannot be enforced. */
 export function policyOf(given: z.infer<typeof networkPolicy> | undefined): NetworkPolicy | undefined {
   if (given === undefined) return undefined
   if (given.mode === 'allow-all' || given.mode === 'deny-all') return given.mode

@@ -10,8 +10,8 @@ export const stdinBody = z.looseObject({
 
 /**
  * The stdin of commands that were started with `attachStdin`. The SDK sends the `offset` of its bytes and may repeat a
- * request, so bytes that were already written are skipped. Only this process knows how many that are: after a restart
- * of the daemon the input cannot be continued.
+ * request, so bytes that were already written are skipped. Only this process knows the written bytes, so input cannot
+ * continue after a restart of the daemon.
  *
  * Calls may interleave; calls for one command take turns.
  */
@@ -23,7 +23,7 @@ export class CommandInputs {
     void done.then(() => this.#inputs.delete(row.exec_id))
   }
 
-  /** Returns how many bytes the command has been given in all. */
+  /** Returns the total of bytes that were written to the command. */
   write(command: LiveCommand, { data, offset, close }: z.infer<typeof stdinBody>): Promise<number> {
     const input = this.#inputs.get(command.row.exec_id)
     if (!input || !command.write || !command.closeStdin) throw unavailable()

@@ -12,7 +12,7 @@ import { running } from './sessions.ts'
 import { commandView } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid/cmd'
-/** The vendor keeps all output; this is as much as a sandbox here can. */
+/** The vendor keeps all output. This is the most that a sandbox can keep. */
 const outputBytes = 16 * 1024 * 1024
 
 const commandBody = z.looseObject({
@@ -39,7 +39,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
     throw new SandboxError('not_found', `The session has no command ${call.params.cmdId}.`)
   }
 
-  /** Its output as log lines; how it ended is the caller's to say. */
+  /** A command's output as log lines. The caller adds the end. */
   const logs = async function* (found: Command, ending: AbortSignal): AsyncGenerator<object> {
     const decoders = { stdout: textDecoder(), stderr: textDecoder() }
     for await (const event of outputOf(found, ending)) {
@@ -54,8 +54,8 @@ export function processRoutes(entry: Entry): VercelRoute[] {
   }
 
   /**
-   * The output, then `last`. When the sandbox ends before the command, the vendor's own line tells so, because the SDK
-   * does not expect a cut connection.
+   * Sends the output, then `last`. If the sandbox ends before the command, sends the vendor's error line, because the SDK
+   * does not handle a cut connection.
    */
   const lines = (found: Command, last: (row: ExecRow) => object[]) =>
     async function* (ending: AbortSignal): AsyncGenerator<object> {
@@ -75,10 +75,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
         const body = parsed(commandBody, call.body)
         const session = await running(entry, call)
         if (body.sudo && !(await isRoot(entry, call, session)))
-          throw notSupported(
-            'sudo',
-            'Programs run here as the sandbox’s user; use an image whose user is root.',
-          )
+          throw notSupported('sudo', 'Commands run as the sandbox’s user. Use an image whose user is root.')
         const found = await sessions.commands.start(
           call.caller,
           session.id,
@@ -92,7 +89,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
             timeoutMs: body.timeout,
             // Waiting for a command does not extend the sandbox's lifetime.
             detached: true,
-            // The events have all of it.
+            // Events carry the output, so the result does not repeat it.
             maxOutputBytes: 1,
             outputBufferBytes: outputBytes,
             ...(body.attachStdin ? { stdin: 'pipe' as const } : {}),
@@ -166,7 +163,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** Yields everything of the source, and returns the error that ended it, if there is one. */
+/** Yields all values of the source, and returns the error that ended it. */
 async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: unknown } | undefined> {
   try {
     yield* source
@@ -176,7 +173,7 @@ async function* caught<T>(source: AsyncIterable<T>): AsyncGenerator<T, { error: 
   }
 }
 
-/** How the command ended. After a failure it may run on; then the failure is thrown when this time is over. */
+/** How long to wait for the command's end after its output failed, before the failure is thrown. */
 const verdictMs = 10_000
 
 async function finalRow(

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
 import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
 
-/** The vendor's words for our errors: `{ error: { code, message } }`. */
+/** Translates our errors to the vendor's `{ error: { code, message } }`. */
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {
   const { vercelCode } = error.details
   const code = typeof vercelCode === 'string' ? vercelCode : (codes[error.code] ?? error.code)
@@ -27,8 +27,7 @@ const codes: Partial<Record<SandboxErrorCode, string>> = {
 function statusOf(error: SandboxError, request: FastifyRequest): number {
   if (codes[error.code] === 'sandbox_stopped') return 410
   if (error.code === 'unsupported') return 400
-  // A client that repeats everything from 500 on would run a command again: it learns that it may only when nothing was
-  // begun.
+  // The SDK repeats a request after any 5xx, which would run a command twice. So a 5xx is sent only if nothing has begun.
   if (error.status >= 500 && error.code !== 'unavailable' && request.method !== 'GET') return 422
   return error.status === 499 ? 400 : error.status
 }

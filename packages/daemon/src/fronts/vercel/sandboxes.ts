@@ -91,13 +91,13 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         if (network !== undefined && network !== session.network)
           throw notSupported(
             'Changing the network policy of a sandbox',
-            'Give it when the sandbox is created.',
+            'Set it when you create the sandbox.',
           )
         if (changes.ports) await openPorts(entry, caller, session, changes.ports)
         if (changes.tags) await replaceTags(entry, caller, session, changes.tags)
         const before = await entry.kept(session)
         if (changes.persistent === false && before.persistent)
-          throw notSupported('Making a persistent sandbox one that is not')
+          throw notSupported('Changing a persistent sandbox to a non-persistent one')
         const kept: Kept = {
           ...before,
           ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, entry.longestMs) }),
@@ -118,11 +118,11 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         const session = await entry.byName(caller, params.name!)
         const kept = await entry.kept(session)
         const ended = await sessions.destroy(caller, session.id).catch(async (error: unknown) => {
-          // The row says that it has ended, and reconciliation removes the rest. A retry would get 404.
+          // If the row has ended, reconciliation removes the rest. A retry would get 404, so report success.
           if ((await sessions.get(caller, session.id)).live === 0) return true
           throw error
         })
-        // Of several at once, one has ended it.
+        // A concurrent request may have deleted it first.
         if (!ended) await entry.byName(caller, params.name!)
         if (query.deleteOrphanSnapshots === 'true') await purge(entry, caller, session)
         return { sandbox: sandboxView(await sessions.get(caller, session.id), kept) }
@@ -135,13 +135,13 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
       async handle({ caller, params, body, signal }) {
         const asked = parsed(overrides, body)
         refuseAbsent(asked)
-        if (asked.env) throw notSupported('Other environment variables for a fork')
-        if (asked.resources?.vcpus !== undefined) throw notSupported('Other resources for a fork')
-        if (asked.image ?? asked.runtime) throw notSupported('Another image for a fork')
+        if (asked.env) throw notSupported('Changing environment variables in a fork')
+        if (asked.resources?.vcpus !== undefined) throw notSupported('Changing resources in a fork')
+        if (asked.image ?? asked.runtime) throw notSupported('Changing the image in a fork')
         const origin = await entry.byName(caller, params.name!)
         const network = networkOf(policyOf(asked.networkPolicy))
         if (network !== undefined && network !== origin.network)
-          throw notSupported('Another network policy for a fork')
+          throw notSupported('Changing the network policy in a fork')
         const copy = await forkOf(entry, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
         const rest = async () => {
           const kept = {
@@ -161,7 +161,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
   ]
 }
 
-/** Copies the current disk. A stopped sandbox is started for it. */
+/** Copies the current disk. Starts a stopped sandbox for that. */
 async function forkOf(
   entry: Entry,
   caller: Caller,
@@ -224,7 +224,7 @@ async function replaceTags(
   })
 }
 
-/** Snapshots that were made of it, and that no other sandbox was made from. */
+/** Removes snapshots of a deleted sandbox, unless another sandbox was created from them. */
 async function purge(entry: Entry, caller: Caller, session: Session): Promise<void> {
   const { snapshots } = entry.services.sessions
   const used = new Set((await matching(entry, caller, {})).map(({ snapshot_id: id }) => id))

@@ -21,8 +21,8 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
       async handle({ caller, query }) {
         const { name } = query
         if (typeof name !== 'string')
-          throw notSupported('A list of the sessions of all sandboxes', 'Give a name.')
-        // Earlier runs are only known to be over. The last run stands for the sandbox.
+          throw notSupported('Listing the sessions of all sandboxes', 'Set a name.')
+        // No details of earlier runs are kept, so only the last run is listed.
         const session = await entry.byName(caller, name)
         return { sessions: [sessionView(entry, session)], pagination: { count: 1, next: null } }
       },
@@ -78,7 +78,7 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
         if (networkOf(policyOf(parsed(networkPolicy, call.body))) !== session.network)
           throw notSupported(
             'Changing the network policy of a sandbox',
-            'Give it when the sandbox is created.',
+            'Set it when you create the sandbox.',
           )
         return { session: sessionView(entry, session) }
       },
@@ -106,6 +106,6 @@ export async function running(entry: Entry, call: VercelCall): Promise<Session> 
 
 export function stopped(session: Session, incarnation: number): SandboxError {
   return new SandboxError('not_running', `The session ${sidOf(session, incarnation)} is stopped.`, {
-    hint: 'Get the sandbox again with resume.',
+    hint: 'Get the sandbox again with resume: true.',
   })
 }

@@ -62,7 +62,7 @@ export function snapshotRoutes(entry: Entry): VercelRoute[] {
         }
         await entry.place.records.put(caller.projectId, kind, row.id, kept)
         await entry.keep(session, { ...before, currentSnapshotId: row.id })
-        // With the vendor a snapshot is also the end of the run.
+        // With the vendor, a snapshot also ends the run.
         const stopped = await sessions.stop(caller, session.id, { incarnation: session.incarnation })
         return { snapshot: await view(caller, row), session: sessionView(entry, stopped) }
       },

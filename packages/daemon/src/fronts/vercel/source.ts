@@ -24,7 +24,7 @@ type Source = z.infer<typeof source>
 /** Limits sources that send very slowly. */
 const fillMs = 600_000
 
-/** Puts the source in place, for as long as its client waits. */
+/** Downloads the source into the sandbox. Stops when the client disconnects. */
 export async function fill(
   entry: Entry,
   { caller, signal }: VercelCall,
@@ -38,7 +38,7 @@ export async function fill(
     from.type === 'git' ? clone(sandbox, from, ending) : unpack(sandbox, from.url, ending)
   await entry.services.sessions.use.use(caller, session.id, work).catch((cause: unknown) => {
     if (!clock.aborted) throw cause
-    throw new SandboxError('timeout', `The source did not come within ${fillMs / 1000} s.`, { cause })
+    throw new SandboxError('timeout', `The source did not arrive within ${fillMs / 1000} s.`, { cause })
   })
 }
 
@@ -47,7 +47,7 @@ async function clone(
   { url, depth, revision, username, password }: Extract<Source, { type: 'git' }>,
   signal: AbortSignal,
 ): Promise<void> {
-  // A commit is found among all of the history, and so is a branch or a tag that looks like one.
+  // A commit needs the full history. A branch or tag whose name looks like a commit is found there too.
   const commit = revision !== undefined && /^[0-9a-f]{7,40}$/.test(revision)
   await cloneRepo(sandbox, {
     url,
@@ -63,7 +63,7 @@ async function clone(
 }
 
 async function unpack(sandbox: Used['sandbox'], url: string, signal: AbortSignal): Promise<void> {
-  // The address is a separate argument after `--`, so it is never part of a shell line and never an option.
+  // The URL is a separate argument after `--`, so the shell does not parse it and curl does not read it as an option.
   const line = 'curl -fsSL -- "$1" | tar -xzf - --strip-components=1 --no-same-owner'
   const args = ['-o', 'pipefail', '-c', line, 'bash', url]
   await mustRun(sandbox.runCommand({ cmd: 'bash', args, signal }))
@@ -71,5 +71,5 @@ async function unpack(sandbox: Used['sandbox'], url: string, signal: AbortSignal
 
 async function mustRun(running: Promise<{ exitCode: number; stderr: string }>): Promise<void> {
   const { exitCode, stderr } = await running
-  if (exitCode !== 0) throw notSupported(`This source (${stderr.trim().slice(-300)})`, 'Check its address.')
+  if (exitCode !== 0) throw notSupported(`This source (${stderr.trim().slice(-300)})`, 'Check its URL.')
 }

@@ -1,7 +1,7 @@
 import type { Command, Session } from '../../sessions/index.ts'
 import { type Entry, frontLabel, type Kept } from './entry.ts'
 
-/** Our rows in the shapes that the SDK's validators accept. */
+/** Responses for our rows, in the shapes that the SDK's validators accept. */
 
 /** The only region. */
 export const region = 'local'
@@ -11,7 +11,7 @@ export type Status = 'pending' | 'running' | 'stopping' | 'stopped' | 'failed' |
 const statuses: Readonly<Record<Session['status'], Status>> = {
   creating: 'pending',
   running: 'running',
-  // A paused sandbox resumes as a stopped one does.
+  // The SDK resumes both in the same way.
   paused: 'stopped',
   stopped: 'stopped',
   crashed: 'stopped',
@@ -51,7 +51,7 @@ export function sandboxView(session: Session, kept: Kept) {
   }
 }
 
-/** One run; an earlier one than the session's last is over. */
+/** A run of a sandbox. Runs before the last one have stopped. */
 export function sessionView(entry: Entry, session: Session, incarnation = session.incarnation) {
   const status = incarnation === session.incarnation ? statuses[session.status] : 'stopped'
   return {
@@ -76,14 +76,14 @@ function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
   return { mode: session.network === 'open' ? 'allow-all' : 'deny-all' }
 }
 
-/** The ports that were opened, each with an address that works from where the client is. */
+/** The open ports, each with a URL that the client can reach. */
 export async function routesOf(entry: Entry, session: Session) {
   const { ports } = entry.services
   const { addresses } = ports
   if (!addresses) return []
   const rows = await ports.listOpen(session)
   return rows.map(({ port }) => ({
-    // Not every machine knows that names below `localhost` are itself.
+    // Names below `localhost` do not resolve on every machine.
     url:
       (addresses.domain === 'localhost' ? undefined : addresses.url(session.id, port)) ??
       addresses.pathUrl(session.id, port),
@@ -110,7 +110,7 @@ export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
   }
 }
 
-/** A command whose sandbox ended first has no exit code of its own, but a wait for it must end. */
+/** A lost command has no exit code, but a client that waits for it needs a final value. */
 export function exitCodeOf(row: Omit<ExecRow, 'events'>): number | null {
   if (row.status === 'running') return null
   if (row.status === 'lost') return 137

@@ -62,7 +62,7 @@ export class Commands {
       checkEnv(request.env)
     } else checkArgv(request.command)
     const key = `${id}/${execId}`
-    // Of two concurrent requests with one id, the second waits for the first and finds its command.
+    // Concurrent requests with one id take turns, so the second finds the command of the first.
     for (let other = this.#starting.get(key); other; other = this.#starting.get(key))
       await other.catch(() => {})
     const starting = this.#start(caller, id, execId, request, options)
@@ -82,7 +82,7 @@ export class Commands {
     const row = await this.#context.store.execs.get(id, execId)
     if (row && row.kind !== 'terminal') {
       if (row.status !== 'running' || !(await this.#stillRuns(caller, row))) return this.#stored(caller, row)
-      // Its sandbox could not be reached when this process looked for it.
+      // The sandbox could not be reached during recovery; try again.
       await this.#found(row, () => this.#use.take(caller, id))
       return (
         this.#tracked.get(key) ??
@@ -92,7 +92,7 @@ export class Commands {
     throw new SandboxError('not_found', `The session has no command ${execId}.`, {
       hint: {
         sdk: 'See listProcesses().',
-        http: 'Commands have ids that were given as exec_id; see GET /v1/sessions/{id}/execs.',
+        http: 'Use the exec_id that you gave the command; see GET /v1/sessions/{id}/execs.',
         cli: 'See sandkasten commands list.',
       },
     })
@@ -132,20 +132,19 @@ export class Commands {
     if (oldest === undefined || after + 1 < oldest)
       throw new SandboxError('gone', `Output after event ${after} was dropped.`, {
         details: { after, oldest },
-        hint: 'The result has the beginning and the end of it. Read sooner next time.',
+        hint: 'Get the result, which has the beginning and the end of the output.',
       })
     for (const event of events) if (event.seq > after) yield event
   }
 
-  /** A foreground command runs: the session is not idle. */
+  /** Whether a foreground command runs, so that the session is not idle. */
   isWorking(id: string): boolean {
     for (const { row } of this.#tracked.values()) if (row.session_id === id && row.detached === 0) return true
     return false
   }
 
   /**
-   * After a restart or a resume, follows commands again that an earlier process started. Paused sessions wait for
-   * resume.
+   * Follows commands that an earlier process started. Runs after a restart, and for paused sessions after their resume.
    */
   async recover(session: Session, used: Taken): Promise<void> {
     if (session.status === 'paused') return
@@ -252,7 +251,7 @@ export class Commands {
     }
   }
 
-  /** A sandbox that does not answer, on a machine that is busy, may do so later. */
+  /** Retries, because a sandbox on a busy machine may respond later. */
   async #findLater(row: ExecRow, used: Taken): Promise<void> {
     for (let waitMs = 500; ; waitMs = Math.min(waitMs * 2, 10_000)) {
       await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
@@ -365,10 +364,10 @@ export function resultOf(row: ExecRow): ExecResult {
   if (row.status === 'done') return result
   throw new SandboxError(
     'interrupted',
-    `How the command ${row.exec_id} ended is not known: its sandbox, or its shell, ended before it.`,
+    `The result of the command ${row.exec_id} is lost: its sandbox or shell ended before it.`,
     {
       details: { exec_id: row.exec_id },
-      hint: 'Look at what it was to do, and run it again with a new id if needed.',
+      hint: 'Check what the command did, and run it again with a new id if needed.',
     },
   )
 }
@@ -394,7 +393,7 @@ function rowOf(session: Session, execId: string, request: CommandRequest): ExecR
   }
 }
 
-/** The command as it is stored and shown. Long arguments are cut. */
+/** The command as it is stored and shown, with long arguments cut. */
 function shownCommand(command: string | readonly string[]): string {
   const json = JSON.stringify(command)
   if (json.length <= mostCommandLength) return json

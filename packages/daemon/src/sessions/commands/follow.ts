@@ -14,8 +14,8 @@ export interface Followed {
 }
 
 /**
- * Reads a process to its end, through lost connections, and keeps what a later reader may want. Throws when the process
- * is not there any more.
+ * Reads a process to its end, collects its result and keeps its newest events. Reconnects after lost connections. Throws
+ * when the process no longer exists.
  */
 export async function follow(
   find: () => Promise<ProcessHandle>,

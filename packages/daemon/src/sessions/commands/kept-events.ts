@@ -1,12 +1,12 @@
 import type { OutputBudget, ProcessEvent } from '@sandkasten/sdk'
 
-/** The newest events of a command's output, as far as they are kept in the store once it has ended. */
+/** Buffers the newest events of a command, which the store keeps after the command has ended. */
 export class KeptEvents {
   #budget: OutputBudget | undefined
   #limit = keptBytes
-  /** What may be kept without asking the budget again. */
+  /** The bytes that the budget has granted so far. */
   #granted: number
-  /** The kept events are those from `#head` on. */
+  /** Kept events start at `#head`. */
   #events: ProcessEvent[] = []
   #head = 0
   #bytes = 0
@@ -30,7 +30,7 @@ export class KeptEvents {
     }
   }
 
-  /** Without room in the budget it keeps no more than it has. */
+  /** Asks the budget for more bytes. Without room, the buffer stops growing. */
   #ask(): void {
     const more = Math.min(stepBytes, keptBytes - this.#granted)
     if (more <= 0 || !this.#budget) return

@@ -1,13 +1,13 @@
 import type { OutputBudget } from '@sandkasten/sdk'
 import { nextTurn } from '../../large-texts.ts'
 
-/** Output that is read without a pause, as that of most commands is; then how much between two pauses. */
+/** The bytes of output that are read before the first pause, which most commands never reach, and between two pauses. */
 const unpacedBytes = 1024 * 1024
 const pacedBytes = 256 * 1024
 
 /**
- * Limits the memory of what each project has in flight: output that is being collected, and answers that their clients
- * have not read yet. One project cannot use the memory of another.
+ * Limits the memory that each project has in flight: collected output, and responses that clients have not read yet.
+ * One project cannot use the memory of another.
  */
 export class ResultMemory {
   readonly #limit: number
@@ -36,7 +36,7 @@ export class ResultMemory {
   }
 }
 
-/** What one command or one answer uses of its project's memory. */
+/** The share of a project's memory that one command or one response uses. */
 export class ResultAccount implements OutputBudget {
   readonly #free: () => number
   readonly #charge: (bytes: number) => void
@@ -64,12 +64,12 @@ export class ResultAccount implements OutputBudget {
     return Math.max(0, this.#free()) + this.#held
   }
 
-  /** Holds exactly this much from now on, even if that is more than there is room for. */
+  /** Sets the held bytes, even beyond the available room. */
   hold(bytes: number): void {
     if (!this.#closed) this.#add(bytes - this.#held)
   }
 
-  /** A command that writes without end must not keep this process from other work. */
+  /** Pauses reading from time to time, so that a command with endless output does not block this process. */
   pace(bytes: number): Promise<void> | undefined {
     this.#untilPause -= bytes
     if (this.#untilPause > 0) return undefined
@@ -77,7 +77,7 @@ export class ResultAccount implements OutputBudget {
     return nextTurn()
   }
 
-  /** Returns everything. The account takes nothing after that. */
+  /** Returns all memory. The account cannot take any afterwards. */
   release(): void {
     this.#add(-this.#held)
     this.#closed = true

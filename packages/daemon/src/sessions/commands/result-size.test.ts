@@ -42,7 +42,7 @@ describe('a result that must fit', () => {
     for (const text of texts) {
       const many = text.repeat(1000)
       const bytes = Buffer.byteLength(JSON.stringify(many))
-      // Exactly at the limit it stays, a little below it is cut.
+      // A text exactly at the limit stays. With a lower limit it is cut.
       expect(await fitTexts([many], bytes), JSON.stringify(text)).toEqual([many])
       expect(await fitTexts([many], bytes - 3), JSON.stringify(text)).not.toEqual([many])
     }

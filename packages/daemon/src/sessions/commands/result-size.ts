@@ -2,7 +2,7 @@ import type { CommandResult, ShellResult } from '@sandkasten/sdk'
 import { characterEnd, jsonChunks, nextTurn, stepChars } from '../../large-texts.ts'
 import type { ResultAccount } from './result-memory.ts'
 
-/** Kept of a result even if its project has no memory left. */
+/** A result keeps at least this much, even if its project has no memory left. */
 const leastResultBytes = 64 * 1024
 const seam = '\n[… cut here: the result is larger than is allowed …]\n'
 /** The step size of the search for the cut. */
@@ -10,8 +10,8 @@ const sliceLength = 4096
 const slicesInStep = stepChars / sliceLength
 
 /**
- * The result, with its text shortened in the middle where its JSON would be larger than `maxBytes`. Control characters
- * take six bytes each in JSON, so 64 MiB of NUL would be 384 MiB.
+ * Cuts the middle out of a result whose JSON would be larger than `maxBytes`. Control characters take six bytes each in
+ * JSON, so 64 MiB of NUL would be 384 MiB.
  */
 export async function fitted<T extends CommandResult | ShellResult>(result: T, maxBytes: number): Promise<T> {
   if ('output' in result) {
@@ -24,14 +24,14 @@ export async function fitted<T extends CommandResult | ShellResult>(result: T, m
   return { ...result, stdout: out, stderr: err, truncated: true }
 }
 
-/** A result as large as its project's memory allows now. Its command has run, so it is cut and never refused. */
+/** Cuts a result to the project's available memory. The command has already run, so its result is never refused. */
 export async function fitMemory<T extends CommandResult | ShellResult>(
   account: ResultAccount,
   result: T,
   maxBytes: number,
 ): Promise<T> {
   const most = Math.max(leastResultBytes, Math.min(maxBytes, account.room))
-  // At once: many results may wait to be measured.
+  // Take the memory before measuring, because many results may be waiting to be measured.
   account.hold(Math.max(account.held, Math.min(most, charsOf(result))))
   const fit = await fitted(result, most)
   const bytes = await resultBytes(fit)
@@ -77,13 +77,13 @@ async function jsonBytes(text: string, most = Number.POSITIVE_INFINITY): Promise
 
 /** Cuts the middle out of the largest texts until their JSON fits. */
 export async function fitTexts(texts: readonly string[], maxBytes: number): Promise<string[]> {
-  // The usual case, decided without measuring.
+  // Most results fit even at six bytes per character; skip measuring.
   if (texts.reduce((sum, text) => sum + text.length * 6, 0) <= maxBytes) return [...texts]
   const sizes: number[] = []
   for (const text of texts) sizes.push(await jsonBytes(text, maxBytes))
   if (sizes.reduce((a, b) => a + b) <= maxBytes) return [...texts]
   const share = maxBytes / texts.length
-  // What small texts leave of their share is for the large ones.
+  // Large texts also get the unused share of small ones.
   const spare = sizes.reduce((sum, size) => sum + Math.max(0, share - size), 0)
   const large = sizes.filter((size) => size > share).length
   const fit: string[] = []
@@ -92,7 +92,7 @@ export async function fitTexts(texts: readonly string[], maxBytes: number): Prom
   return fit
 }
 
-/** The beginning and the end, in about so many bytes of JSON. */
+/** Keeps the beginning and the end, in about `maxBytes` bytes of JSON. */
 async function cut(text: string, maxBytes: number): Promise<string> {
   const half = (maxBytes - 2 * seam.length) / 2
   let head = 0
@@ -129,7 +129,7 @@ function encodedBytes(text: string, from: number, to: number): number {
       bytes += 4
       at += 1
     }
-    // Half of a character is escaped.
+    // JSON escapes a lone surrogate.
     else bytes += 6
   }
   return bytes

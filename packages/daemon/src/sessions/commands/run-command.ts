@@ -8,7 +8,7 @@ import type { LiveCommand, RunRequest, TrackOptions } from './types.ts'
 
 const defaultOutputBytes = 1024 * 1024
 
-/** Starts a program under the command's id, out of reach of this process's end. A repeat finds the first. */
+/** Starts a program under the command's id. It outlives this process, and a repeated call finds it. */
 export function startRun(sandbox: Sandbox, row: ExecRow, request: RunRequest): Promise<ProcessHandle> {
   return sandbox.spawn({
     cmd: request.cmd,
@@ -38,7 +38,7 @@ export function trackRun(
   }
   const handle = options.started
   const process = () => (handle ? Promise.resolve(handle) : sandbox.getProcess(row.exec_id))
-  // Only output that is followed from its beginning has the sandbox's event numbers.
+  // Event numbers match the sandbox's only if output is followed from its beginning.
   const shared = handle && new SharedOutput()
   const onEvent = shared && ((event: ProcessEvent) => shared.push(event))
   const { signal } = options
@@ -75,7 +75,7 @@ export function trackRun(
   }
 }
 
-/** Why the result will never be known. */
+/** The reason why the result is lost. */
 export function lossOf(error: unknown): string {
   return JSON.stringify({ lost: SandboxError.is(error) ? error.code : 'internal' })
 }

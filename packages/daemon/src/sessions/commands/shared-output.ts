@@ -2,8 +2,8 @@ import { type ProcessEvent, SandboxError } from '@sandkasten/sdk'
 import { OutputLog } from '@sandkasten/sdk/provider'
 
 /**
- * Passes the events that a follower reads on to live readers, beginning with the first event. A slow reader slows the
- * follower, which slows the program. Events that are no longer here come from the sandbox.
+ * Passes a follower's events on to live readers, beginning with the first event. A slow reader slows the follower, which
+ * slows the program. Older events come from the sandbox.
  */
 export class SharedOutput {
   readonly #log: OutputLog
@@ -29,7 +29,7 @@ export class SharedOutput {
 
   /** Resolves when there is room for more. */
   push(event: ProcessEvent): Promise<void> | undefined {
-    // Something was missed: the numbers would not fit.
+    // Events were dropped, so this copy is incomplete.
     if (event.seq !== this.#next) this.end()
     if (this.#cut.signal.aborted) return undefined
     this.#next += 1

@@ -8,19 +8,19 @@ import type { LiveCommand, ShellRequest, TrackOptions } from './types.ts'
 
 const defaultOutputBytes = 4 * 1024 * 1024
 
-/** A command of a stateful shell. Its output is numbered here, piece by piece as the shell gives it. */
+/** Tracks a command of a stateful shell, and numbers the chunks of its output. */
 export function trackShell(
   shell: SandboxShell,
   row: ExecRow,
   options: TrackOptions & {
-    /** Undefined: the command runs already, started before this process; only follow it. */
+    /** Undefined for a command that an earlier process started: it is only followed. */
     request?: ShellRequest
     onEnd: (result: ShellResult) => void
   },
 ): LiveCommand & { found: Promise<boolean> } {
   const found = Promise.withResolvers<boolean>()
   const { account, maxResultBytes, save } = options
-  // A slow reader slows the command: otherwise all that it has not read would be kept for it.
+  // A slow reader slows the command, so that unread output does not pile up in memory.
   let relieved: Promise<void> | undefined
   let relieve = () => {}
   const log = new OutputLog({
@@ -47,11 +47,9 @@ export function trackShell(
     maxOutputBytes: Math.min(options.request?.maxOutputBytes ?? defaultOutputBytes, maxResultBytes),
   }
   const { request } = options
-  // A shell that ends with this process is not left behind with a command in it.
+  // A shell without `attach` ends with this process, so stop its command first.
   if (!shell.attach) options.signal.addEventListener('abort', () => stop.abort(), { once: true })
-  /**
-   * The connection was lost, but the command runs on. Its output restarts from the beginning, so skip the known part.
-   */
+  /** Reconnects to a command that still runs. Its output restarts from the beginning, so the known part is skipped. */
   const again = (error: unknown): Promise<ShellResult> => {
     if (!shell.attach || options.signal.aborted || !SandboxError.is(error, 'connection_lost')) throw error
     let skip = pieces
@@ -104,7 +102,7 @@ export function trackShell(
     output: (after, signal) => log.read(after, AbortSignal.any([signal, ending.signal])),
     async kill(signal) {
       if (!killers.has(signal))
-        throw new SandboxError('unsupported', `A command of a shell cannot be sent ${signal}.`, {
+        throw new SandboxError('unsupported', `Cannot send ${signal} to a command of a shell.`, {
           hint: `Use one of ${[...killers].join(', ')}: they end the command and keep the shell.`,
         })
       if (log.exit) return false

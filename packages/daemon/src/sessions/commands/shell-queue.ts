@@ -5,7 +5,7 @@ export interface ShellTurn {
   /** Null for a command that belongs to its request and has no id. */
   readonly execId: string | null
   readonly command: string
-  /** When it got the shell, in ms since 1970. */
+  /** When the command started, in ms since 1970. */
   startedAt: number
 }
 
@@ -15,8 +15,8 @@ const shownLength = 1000
 const queues = new WeakMap<Open, Map<string, ShellTurn[]>>()
 
 /**
- * Notes that a command was given to a shell, which runs one after the other. Call the result when the command has
- * ended.
+ * Adds a command to the queue of a shell, which runs one command at a time. Call the returned function when the command
+ * has ended.
  */
 export function enterShell(open: Open, shell: string, execId: string | null, command: string): () => void {
   const ofSession = queues.get(open) ?? new Map<string, ShellTurn[]>()
@@ -34,7 +34,7 @@ export function enterShell(open: Open, shell: string, execId: string | null, com
   }
 }
 
-/** The command that runs in a shell, and how many wait behind it. */
+/** The command that runs in a shell, and the number of queued commands. */
 export function shellQueue(open: Open, shell: string): { running?: ShellTurn; waiting: number } {
   const [running, ...waiting] = queues.get(open)?.get(shell) ?? []
   return { running, waiting: waiting.length }

@@ -21,7 +21,7 @@ export interface LiveCommand extends CommandBase {
   closeStdin?(): Promise<void>
 }
 
-/** A command that has ended, or whose sandbox cannot be reached now: only what the store has of it. */
+/** A command that has ended, or whose sandbox cannot be reached now. Only its row is available. */
 export interface StoredCommand extends CommandBase {
   readonly state: 'stored'
 }
@@ -32,7 +32,7 @@ export interface TrackOptions {
   /** Accounts for the output that is kept in memory. */
   readonly account: ResultAccount
   readonly maxResultBytes: number
-  /** Writes the end down. `defect` is why it is not known. Never rejects. */
+  /** Writes the final row. `defect` is the unexpected error that lost the result. Never rejects. */
   readonly save: (changes: Partial<ExecRow>, defect?: unknown) => Promise<ExecRow>
 }
 
@@ -53,7 +53,7 @@ export interface RunRequest {
   env?: Readonly<Record<string, string>>
   cwd?: string
   timeoutMs?: number
-  /** Sent, then end-of-file; `pipe` keeps it open. */
+  /** Bytes are sent with end-of-file; `pipe` keeps stdin open. */
   stdin?: Uint8Array | 'pipe'
   detached: boolean
   maxOutputBytes?: number

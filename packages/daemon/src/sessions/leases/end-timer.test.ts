@@ -56,7 +56,7 @@ describe('EndTimer', () => {
     timer.note(session(50 * day))
     await vi.advanceTimersByTimeAsync(59_000)
     expect(onDue).toHaveBeenCalledTimes(0)
-    // Looks once a minute, so that a clock that was set does not matter for long.
+    // Fires once a minute, so that a changed clock is noticed soon.
     await vi.advanceTimersByTimeAsync(1000)
     expect(onDue).toHaveBeenCalledTimes(1)
     timer.at(Date.now() - day)

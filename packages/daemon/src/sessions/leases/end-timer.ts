@@ -1,21 +1,21 @@
 import type { Leased } from './leases.ts'
 import { earliestEnd } from './leases.ts'
 
-/** Two passes of the reaper are at least this far apart, however many sessions end. */
+/** The minimum time between two passes of the reaper. */
 const minWaitMs = 200
-/** Never longer: keeps the delay far below the limit of timers (2^31 ms), and finds a clock that was set. */
+/** The maximum delay: far below the limit of timers (2^31 ms), and short enough to notice a changed clock. */
 const maxWaitMs = 60_000
 
 /**
- * One timer for all sessions: it fires when the first of them may be due. The reaper then decides, and sets the timer
- * for the next one. A lease that becomes longer needs no call: the timer fires at the old time, and nothing is due.
+ * One timer for all sessions. It fires when the first session may be due; the reaper then checks, and sets the timer for
+ * the next one. A longer lease needs no call: the timer fires at the old time, and the reaper finds nothing due.
  */
 export class EndTimer {
   #at = Number.POSITIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #onDue: (() => void) | undefined
 
-  /** Begins to call `onDue`. The function that it returns ends that. */
+  /** Calls `onDue` at each end, until the returned function is called. */
   start(onDue: () => void): () => void {
     this.#onDue = onDue
     this.#arm()
@@ -38,7 +38,7 @@ export class EndTimer {
     this.#arm()
   }
 
-  /** Forgets the time; the caller is about to look at all sessions and to set the next one. */
+  /** Resets the timer. The caller then checks all sessions and sets the next time. */
   clear(): void {
     this.#at = Number.POSITIVE_INFINITY
     clearTimeout(this.#timer)

@@ -2,7 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../../config/index.ts'
 import type { Context, Session } from '../context.ts'
 
-/** When an unused session ends, and when it ends in any case. */
+/** When a session ends if it is not used. */
 export function idleEnd(session: Pick<Session, 'last_activity' | 'ttl_ms'>): number {
   return session.last_activity + session.ttl_ms
 }
@@ -40,7 +40,7 @@ interface End {
   readonly reason: string
 }
 
-/** Every end that awaits a session; of several that are due, the first is the reason. */
+/** All scheduled ends of a session. If several are due, the first gives the reason. */
 export function endsOf(session: Leased): End[] {
   const seconds = (ms: number) => Math.round(ms / 1000)
   const kept = stoppedEnd(session)
@@ -54,7 +54,7 @@ export function endsOf(session: Leased): End[] {
       ? []
       : [{ at: lifetime, action: session.on_lifetime as EndAction, reason: 'its lifetime is over' }]),
     { at: idleEnd(session), ...idle },
-    // A paused session has already been paused.
+    // Do not pause a paused session again.
   ].filter(({ action }) => action !== 'pause' || session.status !== 'paused')
 }
 
@@ -63,16 +63,16 @@ export function earliestEnd(session: Leased): number | undefined {
   return times.length === 0 ? undefined : Math.min(...times)
 }
 
-/** A smaller difference is not a jump: a busy process may lag by as much. */
+/** Smaller differences are ignored, because a busy process may lag as much. */
 const jumpMs = 30_000
 
 /**
- * Use is written down once a second, not at every request. A daemon that is killed forgets a second of it, and ends a
- * session by so much too soon.
+ * Writes the last use of sessions once a second instead of at every request. After a crash, a session may therefore end
+ * up to a second too early.
  */
 export class Leases {
   readonly #context: Context
-  /** How far the wall clock is ahead of the time that has passed. Jumps when the clock is set, or the machine slept. */
+  /** Wall clock minus monotonic clock. Jumps when the clock is set, or after the machine slept. */
   #ahead: number | undefined
   #writing: Promise<void> = Promise.resolve()
   #minding: Promise<unknown> = Promise.resolve()
@@ -87,11 +87,11 @@ export class Leases {
   }
 
   /**
-   * A clock that is set forward by an hour has not made anybody idle for an hour: leases move with it, in both
-   * directions. What is slower than a jump, such as a clock that is slowly corrected, is let be.
+   * Moves all leases with a jump of the wall clock, in both directions: setting the clock forward must not make sessions
+   * idle. Slow corrections of the clock are ignored.
    */
   mindTheClock(now?: number, passed?: number): Promise<number> {
-    // One at a time: two calls that see the same jump would move the leases twice.
+    // Calls take turns, because two calls that see the same jump would move the leases twice.
     const minding = this.#minding.then(() => this.#mind(now, passed))
     this.#minding = minding.catch(() => {})
     return minding
@@ -120,7 +120,7 @@ export class Leases {
           cwd,
         })
       } catch (error) {
-        // Not lost: they are written the next time.
+        // Keep them for the next write.
         for (const { id, cwd } of touched.slice(index)) live.touch(id, cwd)
         if (!SandboxError.is(error, 'unavailable', 'disk_full'))
           log.error({ err: error }, 'cannot write leases')

@@ -11,14 +11,14 @@ const atOnce = 8
 /** When a due session is in use, it is checked again after this time. */
 const heldMs = 500
 
-/** Ends sessions that are due, but never one that is in use: requests and running commands hold it. */
+/** Ends due sessions. Requests and running commands hold a session, and a held session does not end. */
 export class Reaper {
   readonly #context: Context
   readonly #lifecycle: Lifecycle
   readonly #commands: Commands
   readonly #budget: StoreBudget
   readonly #ending = new Map<string, Promise<boolean>>()
-  /** Ends that wait for one of the `atOnce` places. */
+  /** Ends that wait for one of the `atOnce` slots. */
   readonly #waiting: Array<() => void> = []
   #places = atOnce
 
@@ -29,7 +29,7 @@ export class Reaper {
     this.#budget = budget
   }
 
-  /** Ends due sessions, waits for that, and prunes old ones. Returns how many it ended. */
+  /** Ends due sessions, waits for their ends, and prunes old rows. Returns the number of ended sessions. */
   async run(now = Date.now()): Promise<number> {
     const { store, instanceId, config } = this.#context
     await this.endDue(now)
@@ -40,10 +40,10 @@ export class Reaper {
     return ended.filter(Boolean).length
   }
 
-  /** Starts to end due sessions, and sets the timer for the next one. Does not wait, so a slow end delays no other. */
+  /** Starts to end due sessions and sets the timer for the next one. Does not wait, so a slow end does not delay others. */
   async endDue(now = Date.now()): Promise<void> {
     const { store, instanceId, ends } = this.#context
-    // First: what other calls note while we read stays.
+    // Clear before reading, to keep ends that other calls note meanwhile.
     ends.clear()
     try {
       for (const session of await store.sessions.leases(instanceId)) {
@@ -95,7 +95,7 @@ export class Reaper {
     return endsOf(this.#used(session)).find(({ at }) => at <= now)
   }
 
-  /** With the newest use, which is written down later. */
+  /** Adds the newest use, which is not in the store yet. */
   #used<T extends Leased>(session: T): T {
     const touched = this.#context.live.touched(session.id)
     return { ...session, last_activity: Math.max(session.last_activity, touched?.at ?? 0) }

@@ -4,12 +4,12 @@ import type { Caller } from '../../keys/index.ts'
 import type { Usage } from '../../store/index.ts'
 import type { Context } from '../context.ts'
 
-/** What a create, a fork or a start adds to its project's usage. */
+/** The usage that a create, a fork or a start adds to its project. */
 export interface Wanted {
   readonly sessions: number
   readonly cpu: number
   readonly memoryMb: number
-  /** For each of the new sessions; 0: without a limit. */
+  /** For each new session; 0 means no limit. */
   readonly diskMb: number
 }
 
@@ -24,8 +24,8 @@ export async function quotasOf({ store, config }: Context, caller: Asking): Prom
 }
 
 /**
- * What is to be checked in the transaction that writes the change down; undefined when the project has no quotas, so
- * that nothing needs to be counted.
+ * Returns the check for the transaction that writes the change. Undefined when the project has no quotas, so nothing
+ * needs to be counted.
  */
 export async function quotaCheck(
   context: Context,
@@ -38,7 +38,7 @@ export async function quotaCheck(
   return (usage) => checkQuotas(quotas, usage, wanted, defaultDiskMb)
 }
 
-/** Throws when that would be too much, and says of what. */
+/** Throws `quota_exceeded` for the first quota that would be exceeded. */
 export function checkQuotas(
   quotas: Quotas,
   usage: Usage,
@@ -46,11 +46,15 @@ export function checkQuotas(
   defaultDiskMb: number | undefined,
 ): void {
   if (quotas.disk_mb !== undefined && wanted.sessions > 0 && wanted.diskMb === 0 && !defaultDiskMb)
-    throw new SandboxError('quota_exceeded', 'The project has a quota of disk, and this disk has no limit.', {
-      details: { quota: 'disk_mb', limit: quotas.disk_mb },
-      hint: 'Ask for limits.disk_mb, or set defaults.disk_limit_mb.',
-    })
-  // A disk without a limit counts as one of the default size.
+    throw new SandboxError(
+      'quota_exceeded',
+      'The project has a disk quota, but this session has no disk limit.',
+      {
+        details: { quota: 'disk_mb', limit: quotas.disk_mb },
+        hint: 'Set limits.disk_mb in the request, or defaults.disk_limit_mb in the configuration.',
+      },
+    )
+  // A disk without a limit counts with the default size.
   const diskMb = (wanted.diskMb || (defaultDiskMb ?? 0)) * wanted.sessions
   const more = { sessions: wanted.sessions, cpu: wanted.cpu, mem_mb: wanted.memoryMb, disk_mb: diskMb }
   const used = { ...usage, disk_mb: usage.disk_mb + usage.unlimited_disks * (defaultDiskMb ?? 0) }
@@ -68,17 +72,16 @@ export function checkQuotas(
   }
 }
 
-/** The limits without any quota of the project or of the configuration. */
+/** Used when neither the project nor the configuration sets a quota. */
 const SNAPSHOTS = 100
 const SNAPSHOT_MB = 102_400
 
 /**
- * Snapshots that are being made have no row yet. They count all the same, so that parallel requests do not exceed the
- * quota.
+ * Snapshots in progress, which have no row yet. They count too, so that parallel requests do not exceed the quota.
  */
 const beingMade = new Map<string, number>()
 
-/** Runs `make` unless the project has too many snapshots, or too much in them. */
+/** Runs `make` unless the project's quota for the number or the size of snapshots is used up. */
 export async function withinSnapshotQuota<T>(
   context: Context,
   projectId: string,

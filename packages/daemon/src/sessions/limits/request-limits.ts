@@ -62,7 +62,7 @@ export function checkArgv(cmd: string | undefined, args: readonly string[] = [])
   atMost(bytes, requestLimits.argvBytes, 'cmd and args')
 }
 
-/** For things that a caller adds one by one. `there` is how many exist now. */
+/** Checks the number of shells, terminals or ports before one is added. `there` is how many exist now. */
 export function checkCount(there: number, limit: 'shells' | 'terminals' | 'openPorts'): void {
   const most = requestLimits[limit]
   if (there < most) return

@@ -3,13 +3,13 @@ import type { Context } from '../context.ts'
 const mb = 1_048_576
 const mostEvents = 100_000
 const mostAudit = 1_000_000
-/** How much more than necessary is removed, so that not every command has to remove something. */
+/** Shrinks to this share of the limit, so that not every command triggers a removal. */
 const slack = 0.9
 const pruneEveryMs = 30_000
 
 /**
- * Keeps what the database remembers within its limits: results of ended commands, events and the audit log. The oldest
- * go first. Calls may interleave; `enforce` runs once at a time.
+ * Limits the size of the database: results of ended commands, events and the audit log. Removes the oldest first. Calls
+ * may interleave; `enforce` does not run concurrently with itself.
  */
 export class StoreBudget {
   readonly #context: Context
@@ -28,7 +28,7 @@ export class StoreBudget {
     })
   }
 
-  /** A result was written. Too many in a short time do not wait for the next round. */
+  /** Counts a written result. Many results in a short time trigger `enforce` before the next round. */
   added(projectId: string, bytes: number): void {
     const kept = (this.#byProject.get(projectId) ?? 0) + bytes
     this.#byProject.set(projectId, kept)
@@ -60,7 +60,7 @@ export class StoreBudget {
       const [largest, bytes] = [...this.#byProject].reduce((a, b) => (b[1] > a[1] ? b : a))
       await this.#shrink(largest, bytes * slack)
     }
-    // Counting a long audit log takes some milliseconds: not at every round.
+    // Counting a long audit log takes milliseconds, so it is not done at every round.
     if (performance.now() - this.#prunedAt > pruneEveryMs) {
       this.#prunedAt = performance.now()
       this.#records = await store.records.prune({

@@ -13,13 +13,13 @@ import { refuse } from '../refusal.ts'
 const pathsBody = z.object({ paths: z.array(z.string().min(1)).min(1).max(1000) })
 const limits = { idleMs: 60_000, fieldBytes: 8192, files: 1000 }
 
-/** Many files in one request, as `multipart/form-data` both ways. Each is streamed: none is held here. */
+/** Uploads and downloads many files in one request, as `multipart/form-data`. Files are streamed, never buffered. */
 export function bulkRoutes(entry: Entry): void {
   entry.add('POST', '/toolbox/:id/files/bulk-upload', 'exec', upload, { streamed: true })
   entry.add('POST', '/toolbox/:id/files/bulk-download', 'read', download)
 }
 
-/** `files[0].path`, then `files[0].file`, and so on. */
+/** Expects `files[0].path`, then `files[0].file`, and so on. */
 async function upload(call: Call) {
   const written: Array<{ path: string; bytes: number }> = []
   const errors: string[] = []
@@ -36,7 +36,7 @@ async function upload(call: Call) {
           const [, index] = /^files\[(\d{1,4})\]\.file$/.exec(name) ?? []
           const path = index === undefined ? undefined : paths.get(index)
           if (path === undefined || path === '') {
-            errors.push(`${name}: there is no path before it`)
+            errors.push(`${name}: its path is missing`)
             return
           }
           try {
@@ -65,14 +65,14 @@ async function write(
       bytes += chunk.length
       yield chunk
     }
-    // A body that was cut off must not become a file that looks whole.
+    // Fail, so that a truncated body does not become a file that looks complete.
     if (signal.aborted) throw new SandboxError('aborted', 'The client disconnected.')
   }
   await sandbox.files.writeFile(path, chunks(), { signal })
   return bytes
 }
 
-/** One part for each: `file`, or `error` with why not. */
+/** Sends one part per file: `file` with its content, or `error` with the reason. */
 async function download(call: Call): Promise<void> {
   const { paths } = parsed(pathsBody, call.body)
   const { sessions } = call.place.services
@@ -101,7 +101,7 @@ async function sendPart(
   raw: ServerResponse,
   { boundary, path }: { boundary: string; path: string },
 ): Promise<void> {
-  // The second form can say any path. Older Python SDKs read only the first, and others read that as Latin-1.
+  // Only the second form can encode every path. Older Python SDKs read only the first; others read it as Latin-1.
   const plain = path.replace(/["\r\n]/g, (letter) => encodeURIComponent(letter)).replaceAll('\\', '\\\\')
   const filename = `filename="${plain}"; filename*=UTF-8''${encodeURIComponent(path).replaceAll("'", '%27')}`
   const head = (name: string, type: string, length?: number) =>
@@ -121,7 +121,7 @@ async function sendPart(
     raw.write(`${head('error', 'application/json', Buffer.byteLength(body))}${body}\r\n`)
     return
   }
-  // A file of /proc says 0 and has content; then its length is not said.
+  // Files in /proc report size 0 but have content, so their length is left out.
   raw.write(head('file', 'application/octet-stream', size > 0 ? size : undefined))
   for (let next = first; !next.done; next = await content.next())
     if (!raw.write(next.value)) await once(raw, 'drain', { signal: call.signal })

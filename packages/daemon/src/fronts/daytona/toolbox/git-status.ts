@@ -17,7 +17,7 @@ interface FileStatus {
   extra: string
 }
 
-/** `git status --porcelain=v2 --branch -z`, in the vendor's words. */
+/** Translates `git status --porcelain=v2 --branch -z` to the vendor's format. */
 export function statusView(text: string) {
   const facts = new Map<string, string>()
   const fileStatus: FileStatus[] = []

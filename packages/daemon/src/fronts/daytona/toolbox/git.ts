@@ -8,7 +8,7 @@ import { statusView } from './git-status.ts'
 
 const path = z.string().min(1)
 const word = z.string().min(1)
-/** A branch, a commit, a key: git takes what begins with a dash for an option. */
+/** A branch, a commit or a key. Git would read a leading dash as an option. */
 const noOption = z.string().regex(/^(?!-)/, 'must not begin with a dash')
 const name = noOption.min(1)
 const credentials = { username: z.string().optional(), password: z.string().optional() }
@@ -68,7 +68,7 @@ const bodies = {
 
 const configQuery = z.object({ key: name, path: z.string().optional(), scope })
 
-/** Git, by the sandbox's own git: arguments as arguments, a password in the environment of that one process. */
+/** Runs the sandbox's own git, without a shell. A password is passed in the environment of that process only. */
 export function gitRoutes(entry: Entry): void {
   const on = <T extends z.ZodType>(
     route: `${'POST' | 'DELETE'} ${string}`,
@@ -227,10 +227,7 @@ function scopeOf(given: z.infer<typeof scope>): string[] {
 
 function credentialsFor(url: string, username: string | undefined, password: string): Record<string, string> {
   if (!/^https?:\/\//.test(url))
-    throw new SandboxError(
-      'invalid_argument',
-      'username and password need an address that begins with https://',
-    )
+    throw new SandboxError('invalid_argument', 'username and password need a URL that begins with https://')
   return gitCredentials(url, { ...(username ? { username } : {}), password })
 }
 
@@ -268,7 +265,7 @@ class Git {
     })
   }
 
-  /** The password, for the host of the remote that is meant. */
+  /** The environment with the password for the remote's host. */
   async password(body: z.infer<typeof bodies.remote>): Promise<Record<string, string>> {
     if (body.password === undefined) return {}
     const url = await this.run(body.path, ['remote', 'get-url', '--', body.remote ?? 'origin'])
@@ -276,10 +273,10 @@ class Git {
   }
 }
 
-/** Git's exit codes tell little; its words, in its own language, are all there is to classify by. */
+/** Classifies by git's messages, in the C locale, because its exit codes say little. */
 function failure(command: string, { stderr, stdout, timedOut }: CommandResult): SandboxError {
   const said = (stderr || stdout).trim().slice(-1000)
-  if (timedOut) return new SandboxError('timeout', `git ${command} took too long`)
+  if (timedOut) return new SandboxError('timeout', `git ${command} timed out`)
   const [code, daytonaCode] = kinds.find(([pattern]) => pattern.test(said))?.[1] ?? [
     'invalid_argument',
     'BAD_REQUEST',

@@ -4,7 +4,7 @@ import { MarkedStream } from './marked-stream.ts'
 const nonce = '0123456789abcdef'
 const marker = (text: string) => `\x1e${nonce} ${text}\n`
 
-/** Output put together again, and markers, whatever pieces the stream came in. */
+/** Feeds the bytes in chunks. Returns the markers and the joined output between them. */
 function read(bytes: Buffer, cuts: readonly number[]): Array<string | object> {
   const stream = new MarkedStream(nonce)
   const found: Array<string | object> = []
@@ -60,7 +60,7 @@ describe('MarkedStream', () => {
     const output = found.filter((piece) => Buffer.isBuffer(piece))
     expect(Buffer.concat(output)).toHaveLength(start.length + 1_048_576)
     expect(found.at(-1)).toEqual({ kind: 'end', execId: 'a', exitCode: 3 })
-    // What came after the beginning was not kept until the line was over.
+    // Output was passed on before the end of the line.
     expect(output.length).toBeGreaterThan(250)
   })
 

@@ -5,14 +5,13 @@ export interface Marker {
   readonly exitCode: number
 }
 
-/** The longest marker. Longer text that begins like one is output, so a sandbox cannot make us hold more. */
+/** The maximum length of a marker. Longer text is output, so a sandbox cannot make the daemon buffer more. */
 const mostBytes = 256
 
 /**
- * Finds the markers in one stream of a session's shell. A marker is a separator, a word that is hard to guess, and a
- * line: `␞<nonce> end <command id> <exit code>\n`. Everything else is output, handed on as soon as it cannot be one.
- * Code inside that looks for the word finds it, and may then lie about its own session: so a line is a marker only if
- * it is one to the letter.
+ * Finds the markers in one stream of a session's shell. A marker is a separator, a nonce and a line:
+ * `␞<nonce> end <command id> <exit code>\n`. All other text is output, passed on as soon as it cannot be a marker.
+ * Code in the sandbox can find the nonce and forge markers of its own session, so the format is checked strictly.
  */
 export class MarkedStream {
   readonly #start: Buffer
@@ -46,19 +45,19 @@ export class MarkedStream {
     }
   }
 
-  /** Whether the beginning of what may be a marker is held back. */
+  /** Whether the beginning of a possible marker is buffered. */
   get holds(): boolean {
     return this.#held.length > 0
   }
 
-  /** The rest of the output after the end of the stream. */
+  /** Returns the buffered output at the end of the stream. */
   flush(): Buffer {
     const rest = this.#held
     this.#held = Buffer.alloc(0)
     return rest
   }
 
-  /** Where the beginning of a marker may stand at the end. */
+  /** The index of a possible beginning of a marker at the end of the chunk. */
   #partial(rest: Buffer): number {
     const from = Math.max(0, rest.length - this.#start.length + 1)
     for (let at = rest.indexOf(0x1e, from); at !== -1; at = rest.indexOf(0x1e, at + 1))

@@ -22,7 +22,7 @@ const sizeBody = z.object({ cols: size, rows: size })
 export type PtyRequest = z.infer<typeof createBody>
 export { createBody as ptySchema }
 
-/** What the vendor tells of a terminal. Never its environment. */
+/** The vendor's facts about a terminal, without its environment. */
 interface PtyRecord {
   readonly sandboxId: string
   readonly id: string
@@ -34,7 +34,7 @@ interface PtyRecord {
 
 const kind = 'pty'
 
-/** Terminals of the toolbox: our terminals, under the id that the client chose. */
+/** Terminals of the toolbox. The client chooses their ids. */
 export class Ptys {
   readonly #place: FrontPlace
 
@@ -121,7 +121,7 @@ export class Ptys {
         terminals.touch(sandboxId)
         input((data as Buffer).length, terminal.write(data as Buffer))
       })
-      // Where output was dropped, a client that joins sees the newest part.
+      // If output was dropped, a new client gets the part that is left.
       const output = (after: number) => terminal.output({ after, signal: leaving })
       for await (const event of wholeOutput(output, leaving)) {
         if (event.type !== 'exit') {

@@ -44,8 +44,8 @@ export function searchRoutes(entry: Entry): void {
 }
 
 /**
- * What was found, and all of it. What may not be read is left out, as the vendor does: then find says 1, and grep, told
- * to be silent about it (-s), 2 without a word.
+ * Returns the complete output of a search. Unreadable files are skipped, as the vendor does: find then exits with 1, and
+ * `grep -s` with 2 and no message.
  */
 async function found(
   call: Call,
@@ -69,7 +69,7 @@ async function found(
   return stdout
 }
 
-/** `find` takes what begins with a dash for an option. */
+/** `find` would read a leading dash as an option. */
 function operand(path: string): string {
   return path.startsWith('-') ? `./${path}` : path
 }

@@ -22,7 +22,7 @@ const inputBody = z.object({ data: z.string() })
 
 const kind = 'process-session'
 
-/** The record lists the last commands; of each command it keeps this much. */
+/** The record lists the last commands, each cut to this length. */
 const commandChars = 1000
 
 interface SessionRecord extends SessionFacts {
@@ -32,7 +32,7 @@ interface SessionRecord extends SessionFacts {
   readonly commands: ReadonlyArray<{ id: string; command: string }>
 }
 
-/** Where a command of a session is found; for requests and for WebSockets. */
+/** Identifies a command of a session, for requests and for WebSockets. */
 export interface CommandAddress {
   readonly sessionId: string
   readonly execId: string
@@ -145,7 +145,7 @@ export class ToolboxSessions {
       const found = await sessions.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
         const record = await this.#record(used, call.params.sid!)
         const session = await this.#session(used, record)
-        // Written down first: so it is known again after a restart.
+        // Write the record first, so that the command is known after a restart.
         await this.#save(used, {
           ...record,
           commands: [...record.commands, { id: cmdId, command: body.command.slice(0, commandChars) }].slice(
@@ -168,7 +168,7 @@ export class ToolboxSessions {
     const { data } = parsed(inputBody, call.body)
     await using(call, async (used) => {
       const { command, session } = await this.command(used, addressOf(call))
-      // Asked for right after its start, it may not have come to its turn yet.
+      // The command may still wait for earlier ones of its session.
       await session.begun(command, AbortSignal.any([call.signal, AbortSignal.timeout(beginMs)]))
       if (command.exitCode !== undefined)
         throw new SandboxError('stdin_closed', 'the command has completed', {
@@ -191,13 +191,13 @@ export class ToolboxSessions {
     })
   }
 
-  /** The open session, or one that is recovered. */
+  /** Returns the open session, or recovers it. */
   #session(used: Used, record: SessionRecord): Promise<ShellSession> {
     const open = this.#open.get(record.processId)
     return open ?? this.#keep(record, ShellSession.find(used.sandbox, record, record.commands))
   }
 
-  /** Keeps the session while its shell lives. The sandbox has everything about an ended one. */
+  /** Keeps the session while its shell lives. An ended session can be recovered from the sandbox. */
   #keep({ processId }: SessionRecord, opening: Promise<ShellSession>): Promise<ShellSession> {
     this.#open.set(processId, opening)
     const forget = () => {
@@ -213,7 +213,7 @@ export class ToolboxSessions {
     throw new SandboxError('not_found', 'session not found')
   }
 
-  /** One of an earlier start of the sandbox ended with it. */
+  /** Ignores records of an earlier start of the sandbox, because those sessions ended with it. */
   async #known(used: Used, sessionId: string): Promise<SessionRecord | undefined> {
     const { id, project_id: project, incarnation } = used.session
     const record = await this.#place.records.get<SessionRecord>(project, kind, keyOf(id, sessionId))
@@ -232,8 +232,8 @@ export class ToolboxSessions {
 }
 
 /**
- * Output, until the socket or the command is over. A piece begins with three bytes that say which stream it is of.
- * Closed with 1000 when the command has ended: its exit code is asked for next.
+ * Sends output until the socket closes or the command ends. Three bytes before each chunk name its stream. The socket is
+ * closed with 1000 when the command has ended; the client then asks for the exit code.
  */
 export async function streamLogs(
   socket: WebSocket,
@@ -262,7 +262,7 @@ function commandView({ id, command, exitCode }: SessionCommand) {
   return { id, command, exitCode }
 }
 
-/** The output so far, or with `wait` all of it. A large output keeps its beginning and its end. */
+/** The output so far, or with `wait` until the command ends. The middle of a large output is cut. */
 async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
   const { signal, request, reply } = call
   const account = accountOf(call.place.services.sessions.memory, request, reply)
@@ -280,12 +280,12 @@ async function outputOf(call: Call, { command, session }: FoundCommand, wait: bo
   } catch (error) {
     if (signal.aborted || !enough.aborted) throw error
   }
-  // All of it is there twice.
+  // The response holds the output twice: merged, and by stream.
   const texts = await fitTexts([output.text(), stdout.text(), stderr.text()], 2 * mostBytes)
   return { output: texts[0], stdout: texts[1], stderr: texts[2] }
 }
 
 type Three<T> = [T, T, T]
 const lookMs = 300
-/** How long input waits for its command's turn. */
+/** How long input waits for its command to begin. */
 const beginMs = 10_000

@@ -11,19 +11,19 @@ export const mostCommands = 200
 const quietMs = 100
 const catchUpMs = 5_000
 
-/** What is known about a command. Its output stays in the sandbox. */
+/** The facts about a command. Its output stays in the sandbox. */
 export interface SessionCommand {
   readonly id: string
   readonly command: string
   exitCode?: number
-  /** Where its output begins and ends, in the numbers of the shell's own. */
+  /** The first and last event number of its output, within the shell's output. */
   from?: number
   to?: number
 }
 
 export type CommandOutput = { readonly type: 'stdout' | 'stderr'; readonly data: Buffer }
 
-/** The facts to find a session again. */
+/** The facts that are needed to recover a session. */
 export interface SessionFacts {
   readonly processId: string
   readonly nonce: string
@@ -44,7 +44,7 @@ export class ShellSession {
   readonly #facts: SessionFacts
   readonly #commands = new Map<string, SessionCommand>()
   readonly #leaving = new AbortController()
-  /** `news`: a command began or ended, said something, or the shell is over. */
+  /** Emits `news` when a command begins, ends or writes output, and when the shell ends. */
   readonly #news = new EventEmitter().setMaxListeners(0)
   #isOver = false
   /** Resolves when the shell has ended, or is no longer followed. */
@@ -69,7 +69,7 @@ export class ShellSession {
   static async start(sandbox: Sandbox, facts: SessionFacts): Promise<ShellSession> {
     const process = await sandbox.spawn({
       cmd: '/bin/sh',
-      // An image without bash has a shell that can do this, too.
+      // sh supports everything that is used here.
       args: ['-c', 'if [ -x /bin/bash ]; then exec /bin/bash; else exec /bin/sh; fi'],
       execId: facts.processId,
       stdin: 'pipe',
@@ -98,7 +98,7 @@ export class ShellSession {
     return [...this.#commands.values()]
   }
 
-  /** `input`: it may be fed while it runs; otherwise it has nothing to read. */
+  /** With `input` the command reads what clients send while it runs. Otherwise its stdin is empty. */
   async run(id: string, command: string, input: boolean): Promise<SessionCommand> {
     const made: SessionCommand = { id, command }
     this.#commands.set(id, made)
@@ -118,7 +118,7 @@ export class ShellSession {
     while (command.from === undefined && !this.#isOver && !signal.aborted) await this.#change(signal)
   }
 
-  /** All of a command's output that is left, and on to its end. */
+  /** The kept output of a command, and new output until its end. */
   async *output(command: SessionCommand, signal: AbortSignal): AsyncGenerator<CommandOutput> {
     await this.begun(command, signal)
     if (command.from === undefined) return
@@ -128,7 +128,7 @@ export class ShellSession {
     const over = { stdout: false, stderr: false }
     let last = command.from - 1
     for await (const event of this.#events(last, signal)) {
-      // What lies between was dropped.
+      // Events were dropped.
       if (event.seq > last + 1) for (const type of ['stdout', 'stderr'] as const) mine[type] = !over[type]
       last = event.seq
       if (event.type === 'exit') {
@@ -177,7 +177,7 @@ export class ShellSession {
     }
     const file = quoteArg(this.inputFile(id))
     const folder = quoteArg(this.#facts.folder)
-    // Opened for reading and writing before the command begins, so that neither side blocks on the other.
+    // Open the pipe for reading and writing before the command begins, so that neither side blocks.
     const [before, stdin, after] = input
       ? [
           `mkdir -p ${folder}; mkfifo -m 600 ${file}; exec 9<>${file};`,
@@ -218,7 +218,7 @@ export class ShellSession {
     }
   }
 
-  /** Both streams have to be over: one may be behind the other. */
+  /** A command has ended when both streams have its end marker: one may be behind the other. */
   #ended(
     command: SessionCommand & { half?: string },
     { exitCode }: Marker,
@@ -231,7 +231,7 @@ export class ShellSession {
   #end(command: SessionCommand, exitCode: number, seq: number): void {
     command.exitCode = exitCode
     command.to = seq
-    // Its beginning was dropped before we came.
+    // The event with its beginning was dropped.
     command.from ??= 1
   }
 

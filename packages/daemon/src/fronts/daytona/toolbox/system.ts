@@ -5,7 +5,7 @@ import { usageOf } from '../../shared/usage.ts'
 import { type Entry, using } from '../entry.ts'
 import { printed } from '../files.ts'
 
-/** Facts about the sandbox: ports, use of memory and disk, and the parts of the toolbox that are not here. */
+/** Ports and resource usage of the sandbox, and refusals of unsupported parts of the toolbox. */
 export function systemRoutes(entry: Entry): void {
   entry.add('GET', '/toolbox/:id/version', 'read', async ({ place }) => ({
     version: place.services.version,

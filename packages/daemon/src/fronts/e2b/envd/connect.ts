@@ -24,7 +24,7 @@ export type Message = Readonly<Record<string, unknown>>
 
 export interface Call extends Entered {
   readonly message: Message
-  /** Fires when the client goes away, or the daemon ends. */
+  /** Fires when the client disconnects or the daemon stops. */
   readonly signal: AbortSignal
   /** The client's deadline. */
   readonly deadlineMs?: number
@@ -86,7 +86,7 @@ export class ConnectService {
       sender.end({})
     } catch (error) {
       const known = ending.aborted && SandboxError.is(error, 'aborted') ? endedBy(ending) : translate(error)
-      // Refusals and missing things are told by the HTTP status, as proxies do and the SDKs expect.
+      // SDKs expect an HTTP status for these errors, as E2B's proxy sends it.
       if (!reply.raw.headersSent && isGone(known)) {
         sender.drop()
         throw known
@@ -123,7 +123,7 @@ export class ConnectService {
   }
 }
 
-/** Sends frames, no faster than they are taken. The head goes out with the first of them. */
+/** Sends frames at the client's pace. The head is sent with the first frame. */
 class Sender {
   readonly #raw: ServerResponse
   readonly #beat: NodeJS.Timeout | undefined
@@ -175,7 +175,7 @@ function frame(flags: number, message: object): Buffer {
   return bytes
 }
 
-/** More is no time to a timer, and it would fire at once. */
+/** The limit of timers. A timer with a longer delay would fire at once. */
 const longestMs = 2 ** 31 - 1
 
 function keepaliveOf({ headers }: FastifyRequest): number {

@@ -21,7 +21,7 @@ export interface FileQuery {
   readonly signature_expiration?: string
 }
 
-/** How a request for the inside of a sandbox gets there: routed, let in, and the sandbox awake. */
+/** Routes and authorizes requests for the inside of a sandbox, and wakes the sandbox. */
 export class DataPlane {
   readonly #place: FrontPlace
   readonly #access: Access
@@ -40,7 +40,7 @@ export class DataPlane {
     addRoute(app, this.#place, { ...route, callerOf: (request) => this.#admit(request) })
   }
 
-  /** As `route`, or with a signature in the query instead of a token. */
+  /** Like `route`, but also accepts a signature in the query instead of a token. */
   fileRoute(app: FastifyInstance, route: Omit<FrontRoute, 'callerOf'>): void {
     const operation = route.scope === 'read' ? 'read' : 'write'
     const callerOf = (request: FastifyRequest) => {
@@ -58,7 +58,7 @@ export class DataPlane {
     refuseUser(username || userOf(request.headers.authorization))
     const session = request.session!
     if (session.live === 0) throw sandboxGone(session.id)
-    // A key that may only read must not make anything run.
+    // A key with the scope `read` must not start a sandbox.
     if (session.status !== 'running' && !includes(request.caller!.scopes, 'exec'))
       throw sandboxGone(session.id)
     return { caller: request.caller!, session: await this.#sandboxes.reached(request.caller!, session) }
@@ -109,7 +109,7 @@ export class DataPlane {
   }
 }
 
-/** `Basic base64("<user>:")` is how the SDKs name one. */
+/** The SDKs name a user with `Basic base64("<user>:")`. */
 function userOf(authorization: string | undefined): string {
   const encoded = /^basic +([\w+/=]+)$/i.exec(authorization ?? '')?.[1]
   return encoded === undefined ? '' : Buffer.from(encoded, 'base64').toString().split(':')[0]!
@@ -119,6 +119,6 @@ function userOf(authorization: string | undefined): string {
 function refuseUser(user: string): void {
   if (user === '' || user === 'user' || user === 'sandbox') return
   throw new SandboxError('invalid_argument', `There is no user '${user}' in this sandbox.`, {
-    hint: 'Leave the user out: a sandbox here has one account, and it is not root.',
+    hint: 'Leave the user out. A sandbox has one account, which is not root.',
   })
 }

@@ -1,6 +1,6 @@
 import type { ProcessExit } from '@sandkasten/sdk'
 
-/** How a process ended, in the words of Go's `os.ProcessState`, which E2B passes on. */
+/** Describes the end of a process as Go's `os.ProcessState` does, which E2B passes on. */
 export function endOf({ exitCode, signal }: ProcessExit): object {
   if (signal !== undefined) {
     const status = `signal: ${signalWords[signal] ?? signal}`

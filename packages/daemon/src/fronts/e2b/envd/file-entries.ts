@@ -6,14 +6,14 @@ import type { FileMetadata } from './file-metadata.ts'
 
 type Files = Used['sandbox']['files']
 
-/** A path as E2B means it: relative ones and `~` begin at the home of the account, which is where a session works. */
+/** Resolves a path as E2B does: relative paths and `~` begin at the account's home, the session's working directory. */
 export function absolute(given: string, { workdir }: Session): string {
   const home = workdir ?? '/'
   if (given === '~' || given.startsWith('~/')) return path.posix.join(home, given.slice(1))
   return path.posix.resolve(home, given)
 }
 
-/** One file or folder, in `filesystem.EntryInfo`'s words. */
+/** A file or folder as E2B's `filesystem.EntryInfo`. */
 export async function entryOf(
   files: Files,
   file: string,

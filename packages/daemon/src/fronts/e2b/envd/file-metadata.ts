@@ -8,8 +8,8 @@ const header = 'x-metadata-'
 const mostBytes = 4096
 
 /**
- * What clients have written down about files: kept beside the session, by path. So it follows what is done through this
- * front, not what programs do inside, and a copy of the sandbox begins without.
+ * Metadata that clients attach to files, stored with the session by path. It follows changes through this front, not
+ * changes by programs in the sandbox. Copies of the sandbox start without it.
  */
 export class FileMetadata {
   readonly #all: ReadonlyMap<string, Readonly<Record<string, string>>>
@@ -37,7 +37,7 @@ export class FileMetadata {
 
 export function metadataOf({ raw }: FastifyRequest): Record<string, string> | undefined {
   const found: Record<string, string> = {}
-  // As they were sent: the parser's own table has them in small letters.
+  // Raw headers keep the case of names; `headers` has them in lower case.
   for (let at = 0; at + 1 < raw.rawHeaders.length; at += 2) {
     const name = raw.rawHeaders[at]!
     if (name.toLowerCase().startsWith(header))

@@ -68,8 +68,8 @@ export class Filesystem {
       if (await files.exists(folder)) {
         const { type } = await files.stat(folder)
         if (type === 'directory')
-          throw new SandboxError('file_exists', `The folder ${folder} is there already.`)
-        throw new SandboxError('not_a_directory', `${folder} is there, and is no folder.`)
+          throw new SandboxError('file_exists', `The folder ${folder} already exists.`)
+        throw new SandboxError('not_a_directory', `${folder} already exists and is not a folder.`)
       }
       await files.mkdir(folder, { recursive: true })
       return { entry: await this.#entry(call, files, folder) }
@@ -118,7 +118,7 @@ export class Filesystem {
             : {}
         yield { filesystem: { ...eventOf(change), ...entry } }
       }
-      // A watch never ends by itself.
+      // A watch ends only with its client, its sandbox or the daemon.
       throw signal.aborted ? endedBy(signal) : sandboxGone(call.session.id)
     })
   }
@@ -131,14 +131,14 @@ export class Filesystem {
     return { watcherId: watcher }
   }
 
-  /** Watching is looking: it does not keep the session from its end. */
+  /** A watch is not activity and does not keep the session alive. */
   async #watched(call: Call): Promise<{ folder: string; recursive: boolean; files: Files }> {
     const folder = this.#path(call, 'path')
     const used = await this.#place.services.sessions.use.take(call.caller, call.session.id, { wake: false })
     used.release()
     const { files } = used.sandbox
     const { type } = await files.stat(folder)
-    if (type !== 'directory') throw new SandboxError('not_a_directory', `${folder} is no folder.`)
+    if (type !== 'directory') throw new SandboxError('not_a_directory', `${folder} is not a folder.`)
     return { folder, recursive: call.message.recursive === true, files }
   }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { eachPart } from '../../shared/multipart.ts'
 
-/** The files of a form, one after another, each read while it arrives. */
+/** Reads the files of a form one after another, as streams. */
 export function eachFile(
   payload: IncomingMessage,
   idleMs: number,
@@ -12,7 +12,7 @@ export function eachFile(
   return eachPart(payload, { file }, { idleMs, fieldBytes: 65_536, files: 10_000 })
 }
 
-/** What browsers do to quotes and line breaks in a file's name. */
+/** Reverts the escaping of quotes and line breaks that browsers apply to file names. */
 function unescaped(name: string | undefined): string | undefined {
   return name?.replace(/%(22|0D|0A)/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }

@@ -7,7 +7,7 @@ const mostWatchers = 64
 /** A watcher that is not polled for this long is removed. */
 const patienceMs = 300_000
 
-/** Watches for clients that come and ask, instead of listening. They end with this process, as connections would. */
+/** Watchers for clients that poll. They end with this process. */
 export class Watchers {
   readonly #all = new Map<string, Watcher>()
 
@@ -17,7 +17,7 @@ export class Watchers {
   ): Promise<string> {
     const others = [...this.#all.values()].filter((watcher) => watcher.sessionId === sessionId)
     if (others.length >= mostWatchers)
-      throw new SandboxError('quota_exceeded', `The sandbox has ${mostWatchers} watchers already.`, {
+      throw new SandboxError('quota_exceeded', `The sandbox already has ${mostWatchers} watchers.`, {
         hint: 'Remove watchers that are not needed with RemoveWatcher.',
       })
     const controller = new AbortController()

@@ -12,7 +12,7 @@ type Language = 'python' | 'bash'
 interface Context {
   readonly id: string
   readonly language: Language
-  /** The start of the sandbox that it belongs to: it ends with that. */
+  /** The start of the sandbox that the context belongs to and ends with. */
   readonly incarnation: number
 }
 

@@ -46,7 +46,7 @@ async function soon<T>(next: Promise<T>): Promise<T | undefined> {
   const quiet = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), quietMs)
   })
-  // Left behind, it ends with the signal.
+  // An abandoned read ends with the signal; ignore its error.
   next.catch(() => {})
   try {
     return await Promise.race([next, quiet])
@@ -57,7 +57,7 @@ async function soon<T>(next: Promise<T>): Promise<T | undefined> {
 
 class Text {
   readonly #decoder = new TextDecoder()
-  /** Bytes that the last character still needs. */
+  /** The missing bytes of the last character. */
   #open = 0
 
   get complete(): boolean {
@@ -74,7 +74,7 @@ class Text {
   }
 }
 
-/** How many bytes of UTF-8 the last character lacks. */
+/** The number of UTF-8 bytes that the last character lacks. */
 function missingAfter(bytes: Uint8Array, open: number): number {
   if (bytes.length < open && bytes.every((byte) => byte >> 6 === 0b10)) return open - bytes.length
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {

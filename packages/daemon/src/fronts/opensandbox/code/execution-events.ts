@@ -34,7 +34,7 @@ export async function sendExecution(
     yield* events(ending)
     over = true
   }
-  // Waiting for output is activity, however quiet the command is. The command's own timeout still applies.
+  // Waiting for output counts as activity. The command's own timeout still applies.
   const using = setInterval(() => services.sessions.touch(call.id), touchMs)
   try {
     await services.streams.send(call.reply, source, call.signal, broken)
@@ -44,7 +44,7 @@ export async function sendExecution(
   if (abandon && !over && call.signal.aborted && found.state === 'live') await abandon(found).catch(() => {})
 }
 
-/** A command from its beginning to its end: `init`, a `stdout` or `stderr` for each line, and how it ended. */
+/** The events of a command: `init`, a `stdout` or `stderr` for each line, and the end. */
 export async function* commandEvents(found: Command, ending: AbortSignal): AsyncGenerator<ServerEvent> {
   const { exec_id: id } = found.row
   yield event('init', { text: id })

@@ -1,7 +1,7 @@
-/** Longer ones are cut: a program that never ends its line must not fill our memory. */
+/** Longer lines are split, so that a program without line feeds cannot fill the memory. */
 const longest = 65_536
 
-/** Text in lines without their ends, as execd sends it; an empty line is a line feed. */
+/** Splits text into lines without their ends, as execd sends them. An empty line is sent as a line feed. */
 export class Lines {
   readonly #decoder = new TextDecoder()
   #rest = ''
@@ -10,7 +10,7 @@ export class Lines {
     return this.#take(this.#decoder.decode(bytes, { stream: true }))
   }
 
-  /** The rest after the end of the output. */
+  /** Returns the last line at the end of the output. */
   end(): string[] {
     const lines = this.#take(this.#decoder.decode())
     const last = this.#rest.replace(/\r$/, '')

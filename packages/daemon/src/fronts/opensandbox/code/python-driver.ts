@@ -1,10 +1,10 @@
 /**
- * What keeps a Python context, inside the sandbox. It reads requests (`{"id", "code"}`, a line each) and answers with
- * frames, a line of JSON each. Both have descriptors of their own: the code sees an empty stdin, and what it and its
- * children print comes through pipes, so that output cannot be taken for a frame by accident. On purpose it can be;
- * then a context deceives only its own owner.
+ * The program that runs a Python context in the sandbox. It reads requests (`{"id", "code"}`, one per line) and responds
+ * with frames, one line of JSON each. Requests and frames use separate descriptors. The code has an empty stdin, and
+ * its output comes through pipes, so output is not mistaken for a frame. Code can forge frames, but only of its own
+ * context.
  *
- * After a piece of code a mark is written into both pipes: when it comes out, everything printed before has been sent.
+ * After each request a mark is written into both pipes. When the mark arrives, all earlier output has been sent.
  */
 export const pythonDriver = String.raw`
 import ast, codecs, json, os, signal, sys, threading, time, traceback

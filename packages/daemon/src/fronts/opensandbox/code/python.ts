@@ -13,8 +13,8 @@ import { pythonDriver } from './python-driver.ts'
 const longestFrame = 8_388_608
 
 /**
- * Starts an interpreter that keeps its variables from one piece of code to the next. It is a command of the session,
- * found by its id.
+ * Starts an interpreter that keeps its variables between requests. It is a command of the session; the returned id
+ * identifies it.
  */
 export async function startPython({ services }: Entry, { caller, id }: Call): Promise<string> {
   const contextId = randomUUID()
@@ -36,7 +36,7 @@ export async function startPython({ services }: Entry, { caller, id }: Call): Pr
   return contextId
 }
 
-/** Runs code in it. One piece after another: a second waits for the first. */
+/** Runs code in the interpreter. Requests take turns. */
 export async function* runPython(
   call: Call,
   found: LiveCommand,
@@ -93,7 +93,7 @@ const frame = z.discriminatedUnion('type', [
   z.object({ id: text, type: z.literal('done'), execution_time: z.number() }),
 ])
 
-/** What comes from inside is believed only in its form. */
+/** Parses frames. The sandbox is not trusted, so each frame is validated. */
 async function* framesOf(
   found: LiveCommand,
   reading: { after: number },
@@ -109,7 +109,7 @@ async function* framesOf(
     rest = lines.pop()!
     if (rest.length > longestFrame)
       throw new SandboxError('provider_error', 'The interpreter sent unexpected output.')
-    // Where a line ends, the next reader may begin.
+    // The next reader can begin at the end of a line.
     if (rest === '') reading.after = one.seq
     for (const line of lines) {
       const known = frame.safeParse(jsonOf(line))
@@ -126,7 +126,7 @@ function jsonOf(line: string): unknown {
   }
 }
 
-/** An interpreter that does not read must not keep us. */
+/** Stops waiting for an interpreter that does not read its input. */
 async function abandoned(work: Promise<void>, ending: AbortSignal): Promise<void> {
   const gone = new Promise<void>((resolve) =>
     ending.addEventListener('abort', () => resolve(), { once: true }),

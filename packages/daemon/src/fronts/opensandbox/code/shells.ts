@@ -93,6 +93,6 @@ export async function runInShell(
 export function noContext(id: string): SandboxError {
   return new SandboxError('not_found', `Context ${id} not found.`, {
     details: { opensandboxCode: 'CONTEXT_NOT_FOUND' },
-    hint: 'It was deleted, or has ended with its interpreter or its sandbox.',
+    hint: 'Create a new one. It was deleted, or ended with its interpreter or its sandbox.',
   })
 }

@@ -11,7 +11,7 @@ export function absolute({ sandbox }: Used, given: string): string {
   return path.posix.resolve(sandbox.workdir, given)
 }
 
-/** The facts about a file. SDKs need a creation time, which is unknown: it is the time of the last change. */
+/** A file's metadata. SDKs need a creation time, which is unknown, so the time of the last change is used. */
 export function fileInfo(file: string, stat: FileStat, owners: Owners): object {
   return {
     path: file,
@@ -28,5 +28,5 @@ export function fileInfo(file: string, stat: FileStat, owners: Owners): object {
 /** Everything in a sandbox belongs to its one account. */
 export function refuseOwner({ owner, group }: { owner?: string; group?: string }): void {
   if (owner !== undefined || group !== undefined)
-    throw notSupported('owner and group', 'Leave them out: a sandbox here has one account.')
+    throw notSupported('owner and group', 'Leave them out. A sandbox has one account.')
 }

@@ -13,7 +13,7 @@ export function folderRoutes(entry: Entry): void {
     return entry.list(call, async (used) => {
       const { files } = used.sandbox
       const { type } = await files.lstat(folder, { signal: call.signal })
-      // A link is not followed, not even by name.
+      // The folder itself must not be a symbolic link either.
       if (type !== 'directory') throw new SandboxError('not_a_directory', `${folder} is not a folder.`)
       const entries = await files.list(folder, { recursive: depth > 1, signal: call.signal })
       const base = absolute(used, folder)
@@ -60,5 +60,5 @@ function depthOf({ query }: Call): number {
   if (depth === undefined) return 1
   const value = typeof depth === 'string' && /^\d{1,6}$/.test(depth) ? Number(depth) : 0
   if (value >= 1) return value
-  throw new SandboxError('invalid_argument', 'depth must be at least 1.', { hint: 'Correct it.' })
+  throw new SandboxError('invalid_argument', 'depth must be at least 1.', { hint: 'Use 1 or more.' })
 }

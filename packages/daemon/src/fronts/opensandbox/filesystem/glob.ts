@@ -16,7 +16,7 @@ export function matcher(pattern: string): (relative: string) => boolean {
   }
 }
 
-/** One character that fits, any number of such (`many`), or nothing and the two steps behind it left out (`maybe`). */
+/** Matches one character, any number of characters (`many`), or optionally skips the next two steps (`maybe`). */
 type Step =
   | { readonly kind: 'one' | 'many'; readonly takes: (char: string) => boolean }
   | { readonly kind: 'maybe' }
@@ -54,7 +54,7 @@ function fits(steps: readonly Step[], text: string): boolean {
   return here.has(steps.length)
 }
 
-/** A place, and all that are reached from it without a character. */
+/** Adds a step, and all steps that are reachable from it without a character. */
 function reach(steps: readonly Step[], at: number, into: Set<number>): void {
   if (into.has(at)) return
   into.add(at)
@@ -72,7 +72,7 @@ function setOf(part: string, pattern: string): (char: string) => boolean {
   return (char) => char !== '/' && ranges.some(([from, to]) => from <= char && char <= to) !== not
 }
 
-/** `a{b,c}` is `ab` and `ac`. */
+/** Expands `a{b,c}` to `ab` and `ac`. */
 function alternatives(pattern: string): string[] {
   let forms = ['']
   for (const part of pattern.match(/\{[^{}]*\}|[^{]+|\{/gs) ?? []) {
@@ -84,7 +84,7 @@ function alternatives(pattern: string): string[] {
 }
 
 function wrong(pattern: string): SandboxError {
-  return new SandboxError('invalid_argument', `The pattern ${pattern.slice(0, 100)} is not understood.`, {
-    hint: 'Use such as *.txt or src/**/*.ts.',
+  return new SandboxError('invalid_argument', `The pattern ${pattern.slice(0, 100)} is not valid.`, {
+    hint: 'Use a pattern such as *.txt or src/**/*.ts.',
   })
 }

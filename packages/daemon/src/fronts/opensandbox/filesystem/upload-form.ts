@@ -4,7 +4,7 @@ import { eachPart } from '../../shared/multipart.ts'
 
 const limits = { idleMs: 60_000, fieldBytes: 65_536, files: 20_000 }
 
-/** The files of a form, read while they arrive. A part `metadata` before each file says where it goes. */
+/** Reads the files of a form as streams. A part `metadata` before each file has its path. */
 export async function eachUpload(
   payload: IncomingMessage,
   take: (metadata: unknown, content: AsyncIterable<Uint8Array>) => Promise<void>,
@@ -23,7 +23,7 @@ export async function eachUpload(
             metadata = { value: jsonOf(await collected(content)) }
             return
           }
-          if (name !== 'file' || !metadata) throw broken(`The part “${name}” is not where it should be`)
+          if (name !== 'file' || !metadata) throw broken(`The part “${name}” is not expected here`)
           const { value } = metadata
           metadata = undefined
           await take(value, content)
@@ -57,7 +57,7 @@ function jsonOf(text: string): unknown {
     throw new SandboxError('invalid_argument', 'The part “metadata” is not JSON.', {
       cause,
       details: { opensandboxCode: 'INVALID_FILE_METADATA' },
-      hint: 'Send such as {"path": "/workspace/file", "mode": 644}.',
+      hint: 'Send JSON such as {"path": "/workspace/file", "mode": 644}.',
     })
   }
 }
