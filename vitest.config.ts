@@ -12,10 +12,10 @@ export default defineConfig({
     slowTestThreshold: 20_000,
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // What is waited for comes when it comes; on a busy machine that may be later than the default second.
+    // On a busy machine an event may take longer than the default second.
     expect: { poll: { timeout: 30_000 } },
-    // Real daemons on a machine that does other things too. On CI up to two more tries, and the end of the run names who needed it: each is a defect, of the
-    // test or of what it tests, but not a reason to throw a whole run away.
+    // CI retries a failed test twice, because the tests use real daemons on a busy machine. The end of the run lists the
+    // retried tests; treat each as a defect.
     retry: process.env.CI && process.env.CI !== 'false' ? 2 : 0,
     pool: 'forks',
     // Most of the time is spent waiting for sandboxes: two files at a time, also where there are only two cores.

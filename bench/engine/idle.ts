@@ -2,8 +2,8 @@
  * The memory of a sandbox with an idle shell, measured in two ways that must roughly agree:
  *
  * `engine.idle.memory` is the memory of its processes (PSS: a page shared by n processes counts 1/n), plus the growth
- * of kernel memory (unreclaimable slab, page tables, per-CPU data, stacks and other vmalloc), divided by the number
- * of sandboxes. Kernel memory is taken from the whole machine, because much of it (network namespaces, mounts) is not
+ * of kernel memory, divided by the number of sandboxes. Kernel memory is unreclaimable slab, page tables, per-CPU data,
+ * stacks and other vmalloc. It is taken from the whole machine, because much of it (network namespaces, mounts) is not
  * accounted to a control group.
  *
  * `engine.idle.available` is the decrease of MemAvailable, divided likewise. It includes the effects of other

@@ -181,7 +181,7 @@ describe('requests of the provider vercel', () => {
 
   it.each([
     ['that the vendor made by itself are deleted with their sandbox', [{ creationMethod: 'auto' }], 'true'],
-    ['are ignored if there are none', [], 'true'],
+    ['are deleted if the sandbox has no snapshot', [], 'true'],
     [
       'all stay if one was made by the user',
       [{ creationMethod: 'auto' }, { creationMethod: 'manual' }],

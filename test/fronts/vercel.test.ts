@@ -164,7 +164,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
     await sandbox.delete()
   })
 
-  it('the timeout ends a sandbox, extending adds to it, and one that is not persistent is removed', async () => {
+  it('the timeout ends a sandbox, extending adds to it, and the end removes a sandbox that is not persistent', async () => {
     const sandbox = await Sandbox.create({ ...access(), name: 'short', timeout: 60_000 })
     const before = sandbox.expiresAt!.getTime()
     await sandbox.extendTimeout(30_000)

@@ -12,8 +12,8 @@ import { packages } from '../../scripts/packages.ts'
 import { packAll } from '../../scripts/release/pack.ts'
 
 /**
- * The SDK as its users get it: packed, installed into an empty folder with nothing of this workspace near it, used
- * from JavaScript on the oldest Node that we promise, type-checked, and bundled for where there is no Node.
+ * The SDK as its users get it: packed and installed into an empty folder outside this workspace. JavaScript uses it on
+ * the oldest supported Node. It is also type-checked, and bundled for runtimes other than Node.
  */
 const root = path.resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -51,7 +51,7 @@ describe('the packed SDK', () => {
     const installed = path.join(folder, 'node_modules/@sandkasten/sdk')
     const manifest = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8'))
     expect(manifest.dependencies).toBeUndefined()
-    // Named so that their versions are checked where they are installed; nobody is made to install one.
+    // Optional peers: npm checks their versions if they are installed, and installs none.
     for (const name of Object.keys(manifest.peerDependencies ?? {}))
       await expect(access(path.join(folder, 'node_modules', name)), name).rejects.toMatchObject({
         code: 'ENOENT',

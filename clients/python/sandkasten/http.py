@@ -244,7 +244,7 @@ def _streams(body: Body) -> bool:
 
 
 def _given(data: Any) -> Any:
-    """Omits options that are None."""
+    """Omits options without a value."""
     return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 

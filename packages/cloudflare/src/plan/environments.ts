@@ -18,8 +18,8 @@ export function selectEnvironments(
   if (selection === 'all') return { envs: existing, problems: [] }
   const asked = [...new Set(selection ?? record.envs)]
   const missing = asked.filter((env) => !existing.includes(env))
-  // A recorded environment that was removed from the config needs no entries; a requested one that is missing is a
-  // typo.
+  // A recorded environment that was removed from the config needs no entries; a missing one that you
+  // requested is a typo.
   if (selection === undefined) return { envs: asked.filter((env) => existing.includes(env)), problems: [] }
   const problems = missing.map((env): Problem => {
     const known = existing.length > 0 ? `it has ${existing.join(', ')}` : 'it has none'

@@ -3,8 +3,10 @@
  * answers three questions: may this entry be removed, now that its file is gone (only if ours); was this class
  * renamed, or is it new (the file's earlier class); and which environments were selected.
  *
- * Rejected: marker comments in the config (formatters and people move them, and plain JSON has none); a key of our
- * own in the config (wrangler warns about unknown keys); guessing by names (would delete hand-written entries).
+ * Rejected:
+ * - marker comments in the config: formatters and people move them, and plain JSON has no comments
+ * - a key of our own in the config: wrangler warns about unknown keys
+ * - guessing by names: would delete hand-written entries
  */
 
 /** The fields of a container that the source decides. Other fields belong to the user. */

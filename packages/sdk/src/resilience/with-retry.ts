@@ -85,8 +85,8 @@ class Wrap {
   }
 
   /**
-   * Once the caller's function has begun it is not repeated, because its effects are unknown. With `onCreate`, the
-   * next attempt would find the sandbox of a lost one that was never set up, so only a refusal is repeated.
+   * Once the caller's function has begun it is not repeated, because its effects are unknown. With `onCreate`, only
+   * a refusal is repeated: after a lost response, the next attempt would find a sandbox that was never set up.
    */
   async #getOrCreate(real: SandboxProvider, options: GetOrCreateOpts): Promise<SandboxHandle> {
     let begun = false

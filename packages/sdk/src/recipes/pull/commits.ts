@@ -13,7 +13,7 @@ import type { PullJob } from './job.ts'
 
 /**
  * Fetches the commits that the sandbox added to the upload into the temporary repository, as a bundle: a file without
- * executable parts, whose objects are all checked. Undefined if there are none.
+ * executable parts, whose objects are all checked. Undefined without new commits.
  */
 export async function takeCommits(
   job: PullJob,

@@ -16,8 +16,8 @@ import { script } from './script.ts'
  * A mark ends the command's output. After the pipe's name is removed, the relay drains it and exits.
  *
  * Requires bash, GNU coreutils and grep.
- * Folder of a shell: in, keeper (identity), pid (bash), ended (its exit code), closed, cwd, last (exit code), busy
- * (lock), and one folder for each running or waiting command: script, o and st (fifos), before (earlier processes),
+ * A shell's folder holds: in, keeper (identity), pid (bash), ended (its exit code), closed, cwd, last (exit code), busy
+ * (lock). Each running or waiting command has a folder in it: script, o and st (fifos), before (earlier processes),
  * code, cwd.
  */
 const base = script`
