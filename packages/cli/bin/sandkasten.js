@@ -10,9 +10,17 @@ const os = process.getBuiltinModule('node:os')
 const path = process.getBuiltinModule('node:path')
 const { enableCompileCache, registerHooks } = process.getBuiltinModule('node:module')
 
-if (process.argv.length === 3 && /^(--version|-V)$/.test(process.argv[2]))
-  console.log(JSON.parse(fs.readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
+if (process.argv.length === 3 && /^(--version|-V)$/.test(process.argv[2])) printVersion()
 else start()
+
+function printVersion() {
+  const { version } = JSON.parse(fs.readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+  process.stdout.on('error', (error) => {
+    if (error.code !== 'EPIPE') console.error(`sandkasten: cannot write the output: ${error.message}`)
+    process.exit(error.code === 'EPIPE' ? 141 : 125)
+  })
+  process.stdout.write(`${version}\n`)
+}
 
 async function start() {
   cacheCompiledCode()
@@ -33,7 +41,7 @@ async function start() {
 
 /**
  * Loading a command takes a third of the time with Node's compile cache. Its default folder is in /tmp, where another
- * account could plant code, so it is in the cache folder of this account, unless that belongs to somebody else (sudo).
+ * account could plant code, so it is in the cache folder of this account, unless that belongs to another account (sudo).
  */
 function cacheCompiledCode() {
   if (process.env.NODE_COMPILE_CACHE) return
