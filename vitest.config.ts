@@ -8,7 +8,7 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     include: ['packages/*/{src,test}/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
-    // A file is a line, of which a reader of a long run sees what it is about.
+    // Print one line for each file; only slow tests get a line of their own.
     slowTestThreshold: 20_000,
     testTimeout: 60_000,
     hookTimeout: 60_000,
@@ -18,7 +18,7 @@ export default defineConfig({
     // retried tests; treat each as a defect.
     retry: process.env.CI && process.env.CI !== 'false' ? 2 : 0,
     pool: 'forks',
-    // Most of the time is spent waiting for sandboxes: two files at a time, also where there are only two cores.
+    // Tests mostly wait for sandboxes, so two files run at a time even on two cores.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ['--conditions=sandkasten-source'],
   },

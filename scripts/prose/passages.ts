@@ -173,7 +173,7 @@ function addString(passages: Passage[], line: number, text: string): void {
 
 function add(passages: Passage[], kind: Passage['kind'], line: number, text: string): void {
   const plain = text
-    .replace(/`[^`]*`/g, 'CODE')
+    .replace(/``.+?``|`[^`]*`/g, 'CODE')
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replace(/https?:\/\/\S+/g, 'CODE')
     .replace(/\*\*|__/g, '')
