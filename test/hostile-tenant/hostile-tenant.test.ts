@@ -165,8 +165,8 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     expect(failures).toEqual([])
     expect(excess).toEqual([])
     expect(highestMib).toBeLessThan(1024)
-    // The goal is 3 ×; measured are 3.5 to 5 on two CPUs, which attacker, neighbour and daemon share here.
-    expect(ratio).toBeLessThan(15)
+    // The goal is 3 ×. Measured alone on two CPUs: 1.9 and 2.1. Other tests may run at the same time.
+    expect(ratio).toBeLessThan(10)
     // Every attack was made and answered.
     const counts = JSON.parse(report)
     for (const name of ['large result', 'forks', 'creates', 'visits', 'refused uploads', 'labels'])
