@@ -56,3 +56,6 @@ const PART = '[a-z0-9]+(?:(?:\\.|_{1,2}|-+)[a-z0-9]+)*'
 const PATH = `${PART}(?:/${PART})*`
 const TAG = '[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
 const DIGEST = 'sha256:[0-9a-f]{64}'
+
+/** The name without its tag or digest. */
+export const repositoryOf = (name: string) => name.replace(/@.*$|:[^:/]*$/, '')

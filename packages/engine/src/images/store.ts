@@ -4,18 +4,17 @@ import { basename, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, withLock } from '@sandkasten/sdk/internal'
 import { type BuildOptions, buildImage } from './build/build.ts'
-import { recipeNames } from './build/recipes.ts'
 import { Draft } from './drafts.ts'
 import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
 import { addImage, addLayer } from './import/add.ts'
 import { askRegistry, type PullOptions } from './import/pull.ts'
 import { type ImageSource, openDockerArchive, openLayout } from './import/source.ts'
 import { type UnpackLimits, unpackFile, unpackLimits } from './import/unpack.ts'
+import { missingImage } from './missing-image.ts'
 import { missingLayer } from './missing-layer.ts'
-import { nearest } from './nearest.ts'
 import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
-import { parseReference, type Reference, shown } from './reference.ts'
+import { parseReference, type Reference, repositoryOf, shown } from './reference.ts'
 import type { ImageRights } from './rights.ts'
 
 export interface ImageStoreOptions {
@@ -99,7 +98,7 @@ export class ImageStore {
   /** The layers of an image. Throws `not_found` with the command that gets the image. */
   imageLayers(text: string): ImageLayers {
     const image = this.find(text)
-    if (!image) throw this.#absent(text)
+    if (!image) throw missingImage(text, this.#names())
     const missing = image.layers.find((key) => !existsSync(layerFolder(this.#places, key)))
     if (missing) throw missingLayer(image, missing)
     const { name, digest, config } = image
@@ -143,7 +142,7 @@ export class ImageStore {
   /** Removes the name and its unused layers. Layers of sandboxes and snapshots stay until these are gone. */
   async remove(text: string): Promise<Collected & { readonly kept: boolean }> {
     const image = this.find(text)
-    if (!image) throw this.#absent(text)
+    if (!image) throw missingImage(text, this.#names())
     await guarded('Cannot remove the image', () => rm(refFile(this.#places, image.name)))
     const collected = await this.prune()
     return { ...collected, kept: image.layers.some((key) => readLayer(this.#places, key) !== undefined) }
@@ -267,29 +266,10 @@ export class ImageStore {
     return { runner, rights, limits: this.#limits, volatile: this.#volatile, signal }
   }
 
-  #absent(text: string): SandboxError {
-    const { name, kind } = parseReference(text)
-    const names = this.list().map((image) => image.name)
-    const near = [...names.filter((one) => repositoryOf(one) === repositoryOf(name)), ...nearest(name, names)]
-    const others = near.length > 0 ? ` Here are: ${[...new Set(near)].join(', ')}.` : ''
-    return new SandboxError('not_found', `The image “${shown(text)}” is not on this machine.`, {
-      hint: `${kind === 'registry' ? howToGet(name, shown(text)) : `Run: sandkasten image import ${shown(text)}`}${others}`,
-      details: { image: name },
-    })
+  #names(): string[] {
+    return this.list().map(({ name }) => name)
   }
 }
-
-function howToGet(name: string, text: string): string {
-  const recipes = recipeNames()
-  const repository = repositoryOf(name)
-  if (repository === 'sandbox-runtime')
-    return `Use ${recipes.map((recipe) => `sandbox-runtime:${recipe}`).join(', ')}, or an image of your own.`
-  if (recipes.includes(name.replace(/:latest$/, '')))
-    return `Run: sandkasten image build ${repository} (from Debian packages), or: sandkasten image pull ${text}`
-  return `Run: sandkasten image pull ${text}. Or build one from a recipe: sandkasten image build FOLDER --name ${text}`
-}
-
-const repositoryOf = (name: string) => name.replace(/@.*$|:[^:/]*$/, '')
 
 /** `/path:tag`, unless that is the whole path. */
 function splitTag(path: string): { path: string; tag?: string } {

@@ -1,5 +1,6 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode'
 import type { HiddenPath } from '../../images/host/hidden.ts'
+import { environmentOf } from '../environment.ts'
 import type { Image, IsolatorSpec } from '../isolator.ts'
 import { limitArguments, sharedLimits } from '../oci/limits/kernel-limits.ts'
 import type { Labels } from './daemon/labels.ts'
@@ -67,7 +68,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     Cmd: [],
     User: '0:0',
     WorkingDir: '/',
-    Env: environment(spec),
+    Env: environmentOf([spec.env], { imageSetsPath: !ofHost(spec.image) }),
     // Set only for images that may have a health check, because Podman starts a timer for it.
     ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
     StopSignal: 'SIGKILL',
@@ -161,13 +162,3 @@ const readOnly = ({ source, target }: { source: string; target: string }): Mount
 
 const ofHost = (image: Image) =>
   image === 'host' || (typeof image === 'object' && 'snapshot' in image && image.of === 'host')
-
-function environment({ env, image }: IsolatorSpec): string[] {
-  const all = {
-    // An image of the daemon has its own.
-    ...(ofHost(image) ? { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' } : {}),
-    LANG: 'C.UTF-8',
-    ...env,
-  }
-  return Object.entries(all).map(([name, value]) => `${name}=${value}`)
-}

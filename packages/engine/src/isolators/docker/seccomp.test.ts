@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Check } from '../oci/seccomp/policy.ts'
-import { policyFor } from '../oci/seccomp/policy.ts'
+import type { Check } from '../oci/seccomp/allowed-calls.ts'
+import { policyFor } from '../oci/seccomp/allowed-calls.ts'
 import { dockerProfile } from './seccomp.ts'
 
 const architectures = ['x86_64', 'aarch64'] as const

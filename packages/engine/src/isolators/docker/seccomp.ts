@@ -1,8 +1,8 @@
-import type { Architecture, Check, Rule } from '../oci/seccomp/policy.ts'
-import { ENOSYS, EPERM, policyFor } from '../oci/seccomp/policy.ts'
+import type { Architecture, Check, Rule } from '../oci/seccomp/allowed-calls.ts'
+import { ENOSYS, EPERM, policyFor } from '../oci/seccomp/allowed-calls.ts'
 
 /**
- * Our list of system calls (`../oci/seccomp/policy.ts`) as a Docker profile, which libseccomp turns into a filter.
+ * Our list of system calls (`../oci/seccomp/allowed-calls.ts`) as a Docker profile, which libseccomp turns into a filter.
  *
  * libseccomp supports “masked and equal”, and a call that no entry matches gets the default. So a call that is
  * allowed for some arguments has an entry for each allowed combination, and “any but these” becomes the ranges around

@@ -1,11 +1,12 @@
 import type { HiddenPath } from '../../images/host/hidden.ts'
+import { environmentOf } from '../environment.ts'
 import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
 import type { RuntimeKind } from './launch/runtime.ts'
 import { limitArguments, MAX_TERMINALS } from './limits/kernel-limits.ts'
 import { type InsideIds, SANDBOX_USER } from './privileges/inside-ids.ts'
+import type { Architecture } from './seccomp/allowed-calls.ts'
 import { filterFor } from './seccomp/compile.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './seccomp/oci-profile.ts'
-import type { Architecture } from './seccomp/policy.ts'
 
 /**
  * The sandbox as a standard OCI `config.json`. It defines the isolation, so read it from top to bottom.
@@ -78,7 +79,7 @@ export function ociConfig(input: ConfigInput): object {
           ...input.runnerLimits,
         }),
       ],
-      env: environment({ ...image?.env, ...spec.env }),
+      env: environmentOf([image?.env, spec.env]),
       capabilities: {
         bounding: inside.capabilities,
         permitted: inside.capabilities,
@@ -210,15 +211,6 @@ function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: Oc
 /** The user of commands. If the sandbox has only one user, the runner shares it. */
 export function userOf({ image }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
   return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
-}
-
-function environment(env: Readonly<Record<string, string>>): string[] {
-  const all = {
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    LANG: 'C.UTF-8',
-    ...env,
-  }
-  return Object.entries(all).map(([name, value]) => `${name}=${value}`)
 }
 
 const mount = (destination: string, type: string, source: string, options: string[]) => ({

@@ -6,7 +6,7 @@ import { findRuntime, type Runtime, type RuntimeKind, versionOf } from './launch
 import { groupRoots, layoutOfThisMachine, missingControllers } from './limits/cgroups.ts'
 import type { Privileges } from './privileges/privileges.ts'
 import { probeAccount } from './privileges/probe-account.ts'
-import type { Architecture } from './seccomp/policy.ts'
+import type { Architecture } from './seccomp/allowed-calls.ts'
 
 /** Checks the isolator's needs one by one. Reports the first that is missing, and how to fix it. */
 export async function probe(options: {

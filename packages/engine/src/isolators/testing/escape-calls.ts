@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { thisArchitecture } from '../oci/probe.ts'
-import { policyFor } from '../oci/seccomp/policy.ts'
+import { policyFor } from '../oci/seccomp/allowed-calls.ts'
 import type { Cage, Captive } from './cage.ts'
 
 /** Makes each refused call as the sandbox's user and as its root, and checks that the kernel refuses it. */

@@ -6,7 +6,7 @@ import { RunnerClient } from '@sandkasten/runner-client'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { thisArchitecture } from '../oci/probe.ts'
-import { policyFor } from '../oci/seccomp/policy.ts'
+import { policyFor } from '../oci/seccomp/allowed-calls.ts'
 import { type Cage, type Captive, readOr } from './cage.ts'
 
 const ENTRIES =

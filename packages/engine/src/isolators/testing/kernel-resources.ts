@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { thisArchitecture } from '../oci/probe.ts'
-import { policyFor } from '../oci/seccomp/policy.ts'
+import { policyFor } from '../oci/seccomp/allowed-calls.ts'
 import type { Cage, Captive } from './cage.ts'
 
 /** Kernel resources that one sandbox might exhaust for others: see `docs/kernel-resources.md`. */

@@ -10,7 +10,7 @@ import {
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { policyFor } from '../seccomp/policy.ts'
+import { policyFor } from '../seccomp/allowed-calls.ts'
 import { type Bench, createBench, reasonToSkip } from '../testing/bench.ts'
 import { testedRuntime } from '../testing/runtimes.ts'
 

@@ -9,7 +9,7 @@ import { kernelLimits } from '../limits/kernel-limits.ts'
 import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from '../network/pasta.ts'
 import type { Places } from '../places.ts'
 import type { Privileges } from '../privileges/privileges.ts'
-import type { Architecture } from '../seccomp/policy.ts'
+import type { Architecture } from '../seccomp/allowed-calls.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
 import { skeletonOf } from './skeleton.ts'
 

@@ -1,3 +1,5 @@
+import type { Architecture, Check, Policy, Rule } from './allowed-calls.ts'
+import { ENOSYS, EPERM, policyFor } from './allowed-calls.ts'
 import type { Program } from './bpf.ts'
 import {
   ALLOW,
@@ -14,8 +16,6 @@ import {
   ret,
 } from './bpf.ts'
 import { withoutSetuid } from './no-setuid.ts'
-import type { Architecture, Check, Policy, Rule } from './policy.ts'
-import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
 /**
  * Compiles a policy to a filter, once per process. libseccomp takes 13 ms for it at each start of a container. The

@@ -1,4 +1,4 @@
-import { ENOSYS, EPERM, type Policy, type Rule } from './policy.ts'
+import { ENOSYS, EPERM, type Policy, type Rule } from './allowed-calls.ts'
 
 /**
  * A policy under which no file gets a set-user-ID or set-group-ID bit.

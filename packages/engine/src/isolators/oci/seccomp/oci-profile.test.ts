@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
 import { createBench, reasonToSkip } from '../testing/bench.ts'
+import type { Rule } from './allowed-calls.ts'
+import { policyFor } from './allowed-calls.ts'
 import { ALLOW, errnoAction } from './bpf.ts'
 import { compile } from './compile.ts'
 import { withoutSetuid } from './no-setuid.ts'
 import { type OciSeccomp, ociSeccomp, smallSeccomp } from './oci-profile.ts'
-import type { Rule } from './policy.ts'
-import { policyFor } from './policy.ts'
 import { loadedFilter } from './testing/loaded-filter.ts'
 import { expected, run } from './testing/machine.ts'
 

@@ -1,6 +1,6 @@
+import type { Architecture, Check, Policy, Rule } from './allowed-calls.ts'
+import { ENOSYS, EPERM, policyFor } from './allowed-calls.ts'
 import { withoutSetuid } from './no-setuid.ts'
-import type { Architecture, Check, Policy, Rule } from './policy.ts'
-import { ENOSYS, EPERM, policyFor } from './policy.ts'
 
 /**
  * The policy in the format of `config.json`, for runtimes that make the filter with libseccomp.

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import type { Architecture } from './allowed-calls.ts'
+import { policyFor } from './allowed-calls.ts'
 import { ALLOW, encode, errnoAction, KILL_PROCESS } from './bpf.ts'
 import { compile, filterFor } from './compile.ts'
-import type { Architecture } from './policy.ts'
-import { policyFor } from './policy.ts'
 import { expected, run, steps } from './testing/machine.ts'
 
 const architectures: Architecture[] = ['x86_64', 'aarch64']

@@ -1,8 +1,8 @@
 /** Reads the filter of a process from the kernel. For tests; needs root and perl. */
 import { execFileSync } from 'node:child_process'
 import { thisArchitecture } from '../../probe.ts'
+import { policyFor } from '../allowed-calls.ts'
 import type { Program } from '../bpf.ts'
-import { policyFor } from '../policy.ts'
 
 /** Undefined if the kernel was built without checkpoint support. Stops the process briefly. */
 export function loadedFilter(pid: number): Program | undefined {

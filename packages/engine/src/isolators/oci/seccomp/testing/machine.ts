@@ -1,7 +1,8 @@
 /** Evaluates policies and filters, for tests. */
+
+import type { Policy } from '../allowed-calls.ts'
 import type { Program } from '../bpf.ts'
 import { ALLOW, errnoAction } from '../bpf.ts'
-import type { Policy } from '../policy.ts'
 
 /** Evaluates the policy directly, without compiling it. */
 export function expected(policy: Policy, number: number, args: readonly number[]): number {
