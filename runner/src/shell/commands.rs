@@ -393,7 +393,11 @@ impl Server {
         let Some(current) = current else { return };
         let facts = self.command_facts(&current, Fields::new().int("exitCode", status), cwd);
         // The shell may report the command that `close_shell` killed before the shell itself ends.
-        let facts = if closing { facts.bool("shellExited", true) } else { facts };
+        let facts = if closing {
+            facts.bool("shellExited", true)
+        } else {
+            facts
+        };
         let task = current.task;
         // Close the slaves first, so that the end of the output is visible.
         drop(current);
