@@ -64,7 +64,7 @@ pub fn verify(task: &Task, kind: Kind, host: &HostProc, pid: u32) -> Result<(), 
     };
     for name in namespaces {
         if its(name).is_none() || its(name) == mine(name) {
-            return Err(format!("PID 1 is in our {name} namespace"));
+            return Err(format!("PID 1 is in the {name} namespace of the shim"));
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ impl Input {
             self.left = self
                 .left
                 .checked_sub(self.end as u64)
-                .ok_or_else(|| OpError::new("too_large", "the archive has more bytes than are allowed"))?;
+                .ok_or_else(|| OpError::new("too_large", "the archive exceeds the limit of bytes"))?;
         }
         Ok(false)
     }

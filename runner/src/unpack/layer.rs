@@ -81,7 +81,7 @@ impl<'a> Layer<'a> {
         if self.counts.entries > self.max_entries {
             return Err(OpError::new(
                 "too_large",
-                "the archive has more entries than are allowed",
+                "the archive exceeds the limit of entries",
             ));
         }
         let mut parents = parts_of(&entry.header.name)?;
