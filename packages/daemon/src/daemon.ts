@@ -11,7 +11,6 @@ import type { DaemonConfig } from './config/index.ts'
 import { type Instance, takeDataFolder } from './data-folder.ts'
 import { catchDefects } from './defects.ts'
 import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
-import { reduceGcPauses } from './gc-pauses.ts'
 import { Audit } from './http/audit.ts'
 import { Streams } from './http/event-streams.ts'
 import type { Patience, Services } from './http/services.ts'
@@ -39,10 +38,7 @@ export interface DaemonOptions {
   log?: Log
   /** Shorter timeouts, for tests with slow clients. */
   patience?: Patience
-  /**
-   * The process belongs to the daemon alone. Unhandled errors are logged and counted, and do not end it. Settings of V8
-   * are changed.
-   */
+  /** The process belongs to the daemon alone. Unhandled errors are logged and counted, and do not end it. */
   ownsProcess?: boolean
 }
 
@@ -179,10 +175,7 @@ async function assemble(
   for (const own of fronts.listening) previews.own(own)
   await instance.writeAddress(url)
   // Installed last, so that errors during the start end the process.
-  if (given.ownsProcess) {
-    reduceGcPauses()
-    undo.push(catchDefects(log, metrics))
-  }
+  if (given.ownsProcess) undo.push(catchDefects(log, metrics))
   log.info({ url, instance: instance.id, store: store.kind, isolation: provider.isolation }, 'listening')
   const daemon = {
     url,
