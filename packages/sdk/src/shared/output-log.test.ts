@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import type { ProcessEvent } from '../spec/index.ts'
 import { OutputLog } from './output-log.ts'
@@ -9,6 +11,16 @@ async function readAll(events: AsyncIterable<ProcessEvent>): Promise<number[]> {
   const seen: number[] = []
   for await (const { seq } of events) seen.push(seq)
   return seen
+}
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+function arrayBufferBytes(): number {
+  collectGarbage()
+  // Buffers are freed in the background; the second collection waits for that.
+  collectGarbage()
+  return process.memoryUsage().arrayBuffers
 }
 
 describe('OutputLog', () => {
@@ -33,6 +45,14 @@ describe('OutputLog', () => {
       details: { after: 0, oldest: 13 },
     })
     expect(await readAll(log.read(12))).toEqual([13, 14, 15, 16, 17, 18, 19, 20, 21])
+  })
+
+  it('frees the memory of dropped events', () => {
+    const log = new OutputLog({ capacityBytes: 1_000_000 })
+    const before = arrayBufferBytes()
+    for (let i = 0; i < 900; i += 1) log.push('stdout', bytes(65_536))
+    expect(arrayBufferBytes() - before).toBeLessThan(4_000_000)
+    log.end(exit)
   })
 
   it('keeps the newest output when the exit comes, also if one chunk is larger than the ring', async () => {

@@ -129,7 +129,8 @@ export class OutputLog {
       this.#head += 1
       this.#firstSeq += 1
     }
-    if (this.#head > 1024 && this.#head > this.#events.length / 2) {
+    // The array references dropped events until it is cut.
+    if (this.#head > this.#events.length / 2) {
       this.#events = this.#events.slice(this.#head)
       this.#head = 0
     }

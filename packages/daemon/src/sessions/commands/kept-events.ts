@@ -24,7 +24,8 @@ export class KeptEvents {
       this.#bytes -= costOf(this.#events[this.#head]!)
       this.#head += 1
     }
-    if (this.#head > 1024 && this.#head > this.#events.length / 2) {
+    // The array references dropped events until it is cut.
+    if (this.#head > this.#events.length / 2) {
       this.#events = this.#events.slice(this.#head)
       this.#head = 0
     }

@@ -20,7 +20,8 @@ export class KeptOutput {
       this.#bytes -= costOf(this.#events[this.#head]!)
       this.#head += 1
     }
-    if (this.#head > 1024) {
+    // The array references dropped events until it is cut.
+    if (this.#head > this.#events.length / 2) {
       this.#events.splice(0, this.#head)
       this.#head = 0
     }
