@@ -192,6 +192,7 @@ export interface EngineProviderOptions {
     hostImage?: HostImageOptions;
     oci?: Partial<OciIsolatorOptions>;
     docker?: Partial<DockerIsolatorOptions>;
+    prepareNext?: boolean;
     onWarning?: (message: string) => void;
     acceptNoIsolation?: boolean;
 }
@@ -425,6 +426,7 @@ export interface OciIsolatorOptions {
     readonly ids?: Partial<IdRangeOptions>;
     readonly cgroupParent?: string;
     readonly volatile?: boolean;
+    readonly prepareNext?: boolean | undefined;
     readonly readyTimeoutMs?: number;
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --handed-fd N] [--ready-fd N] [--user USER[:GROUP]] [--cwd FOLDER] [--umask MASK] [--limit NAME=VALUE]…
        runner bridge [--socket PATH]
        runner shim
-       runner launcher
+       runner launcher [--once]
        runner within --uids MAP --gids MAP -- program …
        runner fence PID
        runner tree copy|squash|remove|measure|sync|spread|serve …
@@ -19,7 +19,7 @@ bridge    connects the socket to standard input and output
 
 on the host:
 shim      starts and supervises one sandbox; reads its setup and task from standard input
-launcher  starts shims for an engine
+launcher  starts shims for an engine; --once: keeps none ready after the first
 within    runs a program in a user namespace in which the account is root
 fence     restricts the network of a container to the rules on standard input
 tree      copies, merges, measures, removes and flushes disks of sandboxes
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Some("shim") => runner::shim::run(),
         Some("within") => runner::shim::userns::run(arguments),
         Some("fence") => runner::fence::run(arguments),
-        Some("launcher") => runner::shim::launcher::run(),
+        Some("launcher") => runner::shim::launcher::run(arguments),
         Some("tree") => return runner::tree::run(arguments),
         Some("unpack") => return runner::unpack::run(arguments),
         Some("version") => {

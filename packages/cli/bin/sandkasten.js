@@ -8,7 +8,7 @@ if (node[0] < 22 || (node[0] === 22 && node[1] < 18)) {
 const fs = process.getBuiltinModule('node:fs')
 const os = process.getBuiltinModule('node:os')
 const path = process.getBuiltinModule('node:path')
-const { enableCompileCache, registerHooks } = process.getBuiltinModule('node:module')
+const { createRequire, enableCompileCache, registerHooks } = process.getBuiltinModule('node:module')
 
 if (process.argv.length === 3 && /^(--version|-V)$/.test(process.argv[2])) printVersion()
 else start()
@@ -24,19 +24,20 @@ function printVersion() {
 
 async function start() {
   cacheCompiledCode()
-  // A checkout runs its TypeScript source; the published package contains only dist/.
-  const source = new URL('../src/main.ts', import.meta.url)
-  const isCheckout = fs.existsSync(source)
-  if (isCheckout)
-    registerHooks({
-      resolve: (specifier, context, next) =>
-        next(specifier, { ...context, conditions: [...context.conditions, 'sandkasten-source'] }),
-    })
-  const { main, exitWhenOutputFails } = await import(
-    isCheckout ? source.href : new URL('../dist/main.js', import.meta.url).href
-  )
+  const { main, exitWhenOutputFails } = await load()
   exitWhenOutputFails()
   process.exitCode = await main(process.argv)
+}
+
+/** A checkout runs its TypeScript source; the published package contains only dist/. */
+async function load() {
+  const source = new URL('../src/main.ts', import.meta.url)
+  if (!fs.existsSync(source)) return createRequire(import.meta.url)('../dist/main.cjs')
+  registerHooks({
+    resolve: (specifier, context, next) =>
+      next(specifier, { ...context, conditions: [...context.conditions, 'sandkasten-source'] }),
+  })
+  return import(source.href)
 }
 
 /**

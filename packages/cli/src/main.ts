@@ -17,7 +17,7 @@ export { exitWhenOutputFails } from './output.ts'
  * a command's.
  */
 export async function main(argv: readonly string[], setup?: UpSetup): Promise<number> {
-  const { program, exitCode } = commandLine(setup)
+  const { program, exitCode } = commandLine(setup, argv[2])
   try {
     const ours = new Set(program.commands.flatMap((command) => [command.name(), ...command.aliases()]))
     await program.parseAsync(fromDocker(argv, ours))
@@ -33,10 +33,17 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
 }
 
 /**
- * All commands, and the exit code of the command that ran. This module and what it imports only define them: an action
+ * All commands, and the exit code of the command that ran. For the first word `run`, only that command: it is short
+ * enough to feel the definition of the others. This module and what it imports only define them: an action
  * imports the code that it needs, so that `--help` is fast and `run` does not load the daemon.
  */
-export function commandLine(setup?: UpSetup): { program: Command; exitCode: () => number } {
+export function commandLine(
+  setup?: UpSetup,
+  first?: string,
+): {
+  program: Command
+  exitCode: () => number
+} {
   let code = 0
   const program = new Command('sandkasten')
     .description('Sandboxes for AI agents, on this machine.')
@@ -102,6 +109,7 @@ export function commandLine(setup?: UpSetup): { program: Command; exitCode: () =
         if (hint !== undefined) console.error(`  ${hint}`)
       }
     })
+  if (first === 'run') return { program, exitCode: () => code }
   addDaemonCommands(
     program,
     (result) => {

@@ -45,6 +45,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     // `auto` would fall back to another isolator if the requested runtime is missing.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
     ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
+    prepareNext: false,
     onWarning: (message) => console.error(`sandkasten: ${message}`),
   })
   if (provider.isolation === 'none')

@@ -16,13 +16,14 @@
 //! Numbers are big-endian. Each task goes to its own `runner shim`. When the engine ends, its launcher ends and
 //! takes the reserve shim with it; the other shims stay.
 //!
-//! The launcher prepares the reserve only when it is idle. Of many concurrent requests it handles a few at a
+//! The launcher prepares the reserve only when it is idle; with `--once`, only the first one. Of many concurrent requests it handles a few at a
 //! time: the kernel serializes the creation of control groups and networks anyway, and queueing is cheaper than
 //! lock contention.
 
 use super::json::Json;
 use super::{MAX_MESSAGE, next_message};
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -56,10 +57,18 @@ struct Launcher {
     ended: Vec<Child>,
     /// The reserve could not be prepared, and nothing has changed since.
     failed: bool,
+    /// One sandbox is expected: do not prepare for a next one.
+    once: bool,
 }
 
-pub fn run() -> Result<(), String> {
+pub fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<(), String> {
+    let once = match arguments.next() {
+        None => false,
+        Some(option) if option == "--once" => true,
+        Some(other) => return Err(format!("launcher: unknown option {}", other.display())),
+    };
     let mut launcher = Launcher {
+        once,
         setup: next_message()?.ok_or("setup: missing")?,
         ..Launcher::default()
     };
@@ -145,7 +154,11 @@ impl Launcher {
     /// starts or runs its first command would take the processor from it.
     fn rest_ms(&self) -> i32 {
         let idle = self.spare.is_none() && self.pending.is_empty() && self.prepared.is_empty();
-        if idle && !self.failed { REST_MS } else { -1 }
+        if idle && !self.failed && !self.once {
+            REST_MS
+        } else {
+            -1
+        }
     }
 
     fn refill(&mut self) {

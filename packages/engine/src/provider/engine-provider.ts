@@ -44,6 +44,8 @@ export interface EngineProviderOptions {
   oci?: Partial<OciIsolatorOptions>
   /** Settings of the isolator `docker`; the runner's binary is found by itself. */
   docker?: Partial<DockerIsolatorOptions>
+  /** Prepare the next start in the background. Default true; a program that starts one sandbox is faster without. */
+  prepareNext?: boolean
   /** Called with a warning if an option has a weaker effect than requested. Default: `process.emitWarning`. */
   onWarning?: (message: string) => void
   /** For `auto`: if no isolator works, use `process` instead of failing. */
@@ -176,19 +178,21 @@ function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
   const findImage = finder(imageStore({ ...options, root }), options)
   const rights = process.getuid?.() === 0 ? undefined : privilegesOf({})
   const { runner, ...isolator } = lazily(options.oci, async (runner) => {
-    const { openNetwork, hostImage, oci } = options
+    const { openNetwork, hostImage, prepareNext, oci } = options
     return new OciIsolator({
       imagesFolder: path.join(root, 'images'),
+      prepareNext,
       openNetwork,
       hostImage,
       ...oci,
       runner,
     })
   })
+  const { prepareNext = true } = options
   return new EngineDriver({
     root,
     ...isolator,
-    disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage }),
+    disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage, prepareNext }),
     defaults,
     capabilities: capabilitiesHere(),
     isolation: isolationOf(options.oci ?? {}),

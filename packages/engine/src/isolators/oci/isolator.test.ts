@@ -294,6 +294,21 @@ describe('the prepared shim', () => {
     expect(bench.groups()).toEqual([])
   })
 
+  it('is absent after a start without `prepareNext`, and the next start still works', async () => {
+    await bench.closeAll()
+    const isolator = bench.another({ prepareNext: false })
+    for (let life = 0; life < 2; life++) {
+      const spec = bench.spec()
+      await isolator.start(spec)
+      // The launcher of other tests prepares after 6 ms.
+      await sleep(100)
+      expect(spares()).toEqual([])
+      await isolator.remove(spec)
+    }
+    await isolator.close()
+    expect(bench.groups()).toEqual([])
+  })
+
   it('ends with its process, and the next sweep cleans up after a killed one', async () => {
     await bench.closeAll()
     const isolator = bench.another()

@@ -60,6 +60,8 @@ export interface OciIsolatorOptions {
    * failure makes a difference. Default true.
    */
   readonly volatile?: boolean
+  /** Prepare the next start in the background. Default true; a program that starts one sandbox is faster without. */
+  readonly prepareNext?: boolean | undefined
   readonly readyTimeoutMs?: number
 }
 
@@ -73,7 +75,7 @@ export interface OciIsolatorOptions {
 export class OciIsolator implements Isolator {
   readonly name = 'oci'
   readonly isolation: Isolation
-  private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind'>> &
+  private readonly options: Required<Omit<OciIsolatorOptions, 'ids' | 'runtimeKind' | 'prepareNext'>> &
     Pick<OciIsolatorOptions, 'runtimeKind'>
   /** Root's privileges, or an ordinary account's. */
   readonly privileges: Privileges
@@ -92,7 +94,8 @@ export class OciIsolator implements Isolator {
     this.isolation = isolationOf(options)
     const { folders } = this.privileges
     this.runFolders = [folders.run]
-    this.launcher = new Launcher(this.privileges.command(options.runner, options.runner, 'launcher'))
+    const once = options.prepareNext === false ? ['--once'] : []
+    this.launcher = new Launcher(this.privileges.command(options.runner, options.runner, 'launcher', ...once))
     this.remover = new DiskRemover(this.privileges.command(options.runner, options.runner, 'tree', 'serve'))
     this.options = {
       runner: options.runner,
@@ -290,7 +293,9 @@ export class OciIsolator implements Isolator {
     const { stage } = this.privileges.folders
     const limited = join('/proc', String(witness.shim.pid), 'root', stage, 'limited/upper')
     const upper = existsSync(places.limitedDisk) ? limited : places.upper
-    return new OciSandbox(sandboxId, places, groups, witness, upper)
+    // A removal usually follows a kill.
+    const onKill = () => this.remover.warm()
+    return new OciSandbox(sandboxId, { places, groups, witness, upper, onKill })
   }
 
   private setup(layout: CgroupLayout, stage: string, runtime: Runtime): object {

@@ -11,6 +11,14 @@ import { lifeOf, type Places } from './places.ts'
 /** How long a shim may take to end its sandbox before it counts as stuck. */
 const KILL_TIMEOUT_MS = 10_000
 
+interface SandboxParts {
+  readonly places: Places
+  readonly groups: SandboxGroups
+  readonly witness: Witness
+  readonly upper: string
+  readonly onKill: () => void
+}
+
 /** A running sandbox, as one process holds it. Any number of processes may hold the same. */
 export class OciSandbox implements IsolatedSandbox {
   readonly sandboxId: string
@@ -20,17 +28,19 @@ export class OciSandbox implements IsolatedSandbox {
   private readonly places: Places
   private readonly groups: SandboxGroups
   private readonly witness: Witness
+  private readonly onKill: () => void
   private readonly life: string | undefined
 
-  constructor(sandboxId: string, places: Places, groups: SandboxGroups, witness: Witness, upper: string) {
-    this.upper = upper
+  constructor(sandboxId: string, parts: SandboxParts) {
     this.sandboxId = sandboxId
-    this.folder = places.folder
-    this.places = places
-    this.groups = groups
-    this.witness = witness
-    this.life = lifeOf(places)
-    this.ended = witness.told.then((end) => this.settle(end))
+    this.upper = parts.upper
+    this.places = parts.places
+    this.folder = this.places.folder
+    this.groups = parts.groups
+    this.witness = parts.witness
+    this.onKill = parts.onKill
+    this.life = lifeOf(this.places)
+    this.ended = this.witness.told.then((end) => this.settle(end))
   }
 
   async connect(): Promise<Duplex> {
@@ -64,6 +74,7 @@ export class OciSandbox implements IsolatedSandbox {
 
   async kill(): Promise<SandboxEnd> {
     this.witness.kill()
+    this.onKill()
     const stuck = new AbortController()
     const timer = sleep(KILL_TIMEOUT_MS, undefined, { signal: stuck.signal }).then(
       () => this.witness.killShim(),

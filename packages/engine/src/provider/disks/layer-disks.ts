@@ -19,6 +19,8 @@ export interface LayerDisksOptions {
   readonly rights?: TreeRights | undefined
   readonly defaults: EngineDefaults
   readonly findImage: FindImage
+  /** Prepare folders for the next sandboxes. */
+  readonly prepareNext: boolean
 }
 
 /**
@@ -45,7 +47,7 @@ export class LayerDisks implements Disks {
   async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     const made = await this.#create(spec, call)
     // Spreading only saves time, so a file system that does not support it is left as it is.
-    this.#spread ??= this.#spreadFolders().catch(() => {})
+    if (this.#options.prepareNext) this.#spread ??= this.#spreadFolders().catch(() => {})
     return made
   }
 

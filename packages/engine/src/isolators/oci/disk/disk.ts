@@ -78,17 +78,24 @@ export class DiskRemover {
     this.#command = command
   }
 
+  /** Starts the process if it does not run. */
+  warm(): SmallProcess {
+    const [program, ...args] = this.#command
+    if (!this.#process?.alive) this.#process = new SmallProcess(program, args)
+    return this.#process
+  }
+
   async remove(...paths: string[]): Promise<void> {
     const there = paths.filter((path) => lstatSync(path, { throwIfNoEntry: false }))
     if (there.length === 0) return
-    const [program, ...args] = this.#command
-    if (!this.#process?.alive) this.#process = new SmallProcess(program, args)
-    const line = await this.#process.ask(['remove', ...there, ''].join('\0')).catch((cause: Error) => {
-      throw new SandboxError('unavailable', `cannot remove a disk: ${cause.message}`, {
-        cause,
-        hint: 'Check that the runner’s binary still exists. `sandkasten doctor` shows what this machine lacks.',
+    const line = await this.warm()
+      .ask(['remove', ...there, ''].join('\0'))
+      .catch((cause: Error) => {
+        throw new SandboxError('unavailable', `cannot remove a disk: ${cause.message}`, {
+          cause,
+          hint: 'Check that the runner’s binary still exists. `sandkasten doctor` shows what this machine lacks.',
+        })
       })
-    })
     const { error } = JSON.parse(line) as { error?: string }
     // Another process may have removed it at the same time.
     if (error !== undefined && there.some((path) => lstatSync(path, { throwIfNoEntry: false })))
