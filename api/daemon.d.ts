@@ -540,7 +540,7 @@ export declare class Records {
 }
 
 export declare class ResultAccount implements OutputBudget {
-    constructor(free: () => number, charge: (bytes: number) => void);
+    constructor(share: Share, limit: number, hasNeighbours: () => boolean);
     take(bytes: number): boolean;
     get held(): number;
     get room(): number;
@@ -744,6 +744,14 @@ export declare class Sessions {
     forgetIdempotency(sessionId: string): Promise<void>;
     prune(instanceId: string, endedBefore: number): Promise<number>;
     pruneBeyond(keep: number): Promise<number>;
+}
+
+declare class Share {
+    used: number;
+    delayMs(bytes: number): number;
+    open(): void;
+    close(): void;
+    get isActive(): boolean;
 }
 
 export interface ShellRequest {
