@@ -56,8 +56,8 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
     wants,
     server: await openServer(place),
     bare: await openSpawn(place),
-    ...(ours && { ours }),
-    ...(docker && { docker }),
+    ours,
+    docker,
   }
   for (const stage of stages) {
     report.heading(stage.title)

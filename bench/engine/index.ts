@@ -104,11 +104,11 @@ async function openSubjects(
   )
   return {
     bare: await openSpawn(place),
-    ...(crun && { crun }),
-    ...(docker && { docker }),
-    ...(ours && { ours }),
-    ...(oursOnDocker && { oursOnDocker }),
-    ...(oursInGvisor && { oursInGvisor }),
+    crun,
+    docker,
+    ours,
+    oursOnDocker,
+    oursInGvisor,
   }
 }
 

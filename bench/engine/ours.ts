@@ -44,7 +44,7 @@ export async function openOurs(
       imagesFolder: join(place.folder, 'images'),
       cgroupParent: place.group,
       runner,
-      ...(runtime && { runtime }),
+      runtime,
     },
   })
   place.cleanup.add(`sandboxes of ${name}`, async () => {

@@ -250,7 +250,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
         await fetch(`${at}/${path}`, {
           method: body ? 'POST' : 'GET',
           headers: { ...auth().headers, 'content-type': 'application/json' },
-          ...(body ? { body: JSON.stringify(body) } : {}),
+          body: body && JSON.stringify(body),
         })
       ).status
     expect(await ask('config?key=--list&path=dash')).toBe(400)

@@ -16,7 +16,7 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
       apiKey,
       apiUrl: `${daemon.daemon.fronts.daytona}/api`,
       target: 'local',
-      ...(sdk ? { sdk } : {}),
+      sdk,
     })
 
   beforeAll(async () => {

@@ -35,7 +35,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
   ) =>
     fetch(`${front()}${where}`, {
       method,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
       headers: {
         ...(key === '' ? {} : { 'OPEN-SANDBOX-API-KEY': key }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -404,7 +404,7 @@ describe.skipIf(missing)(`OpenSandbox’s wire${missing ? ` (skipped: ${missing}
     const context = await contextOf('python')
     const begun = async (code: string, signal?: AbortSignal) => {
       const response = await send('POST', execd('/code'), { code, context }, daemon.key, {
-        ...(signal ? { signal } : {}),
+        signal,
         headers: { 'OPEN-SANDBOX-API-KEY': daemon.key, 'content-type': 'application/json' },
       })
       const events = eventsOf(response)

@@ -34,7 +34,7 @@ describe.skipIf(missing)(`fronts${missing ? ` (skipped: ${missing})` : ''}`, () 
   const send = (name: FrontName, method: string, where: string, body?: unknown, init: RequestInit = {}) =>
     fetch(`${front(name)}${where}`, {
       method,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
       ...init,
       headers: {
         [keys[name]]: keys[name] === 'authorization' ? `Bearer ${daemon.key}` : daemon.key,

@@ -20,13 +20,13 @@ const n = (front: FrontName, request: string, body?: (n: number) => unknown): Ro
   front,
   request,
   kind: 'n',
-  ...(body ? { body } : {}),
+  body,
 })
 const s = (front: FrontName, request: string, body?: (s: string) => unknown): Row => ({
   front,
   request,
   kind: 's',
-  ...(body ? { body } : {}),
+  body,
 })
 
 /** `:id` is a sandbox of that front, `:size` the number or text. */
@@ -173,7 +173,7 @@ describe.skipIf(missing)(`sizes on fronts${missing ? ` (skipped: ${missing})` : 
     return fetch(`${daemon.daemon.fronts[front]}${where}`, {
       method,
       headers: { ...keyHeader(front), 'content-type': 'application/json', ...more },
-      ...(method === 'GET' ? {} : { body: JSON.stringify(body ?? {}) }),
+      body: method === 'GET' ? undefined : JSON.stringify(body ?? {}),
       signal: AbortSignal.timeout(40_000),
     })
   }

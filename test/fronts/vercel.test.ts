@@ -225,7 +225,7 @@ describe.skipIf(missing)(`the front of Vercel${missing ? ` (skipped: ${missing})
       ),
     }
     const subject = async (revision: string | undefined, depth?: number) => {
-      const git = { type: 'git', url: 'ssh://here/repo', ...(depth ? { depth } : {}) } as const
+      const git = { type: 'git', url: 'ssh://here/repo', depth } as const
       const sandbox = await Sandbox.create({
         ...access(),
         env,

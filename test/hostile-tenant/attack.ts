@@ -28,7 +28,7 @@ async function call(method: string, path: string, body?: unknown): Promise<{ sta
   const response = await fetch(`${options.url}${path}`, {
     method,
     headers: { authorization: `Bearer ${options.key}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    body: JSON.stringify(body),
     signal: AbortSignal.timeout(60_000),
   })
   const text = await response.text()

@@ -46,7 +46,7 @@ describe.skipIf(missing)(`a hostile tenant${missing ? ` (skipped: ${missing})` :
     const response = await fetch(`${daemon.url}${where}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
       signal: AbortSignal.timeout(60_000),
     })
     const text = await response.text()

@@ -22,21 +22,18 @@ export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
   // Loading the configuration takes about 100 ms.
   if (!isSet && !existsSync('sandkasten.yaml')) return {}
   const { loadConfig } = await import('@sandkasten/daemon/config')
-  const overrides = options.dataDir === undefined ? {} : { data_dir: path.resolve(options.dataDir) }
-  const config = await loadConfig({ file: options.config, overrides })
+  const data_dir = options.dataDir === undefined ? undefined : path.resolve(options.dataDir)
+  const config = await loadConfig({ file: options.config, overrides: { data_dir } })
   const usual = await loadConfig({ env: {}, cwd: '/nonexistent' })
   if (config.engine_dir !== usual.engine_dir) {
     const from = options.dataDir !== undefined ? '--data-dir' : (config.file ?? set.join(', '))
     console.error(`sandkasten: sandboxes and images are in ${config.engine_dir} (${from}).`)
   }
-  return { folder: config.engine_dir, ...(config.run_dir ? { runFolder: config.run_dir } : {}) }
+  return { folder: config.engine_dir, runFolder: config.run_dir }
 }
 
 export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {
-  const run = runFolder === undefined ? {} : { runFolder }
-  const placed = { ...options, oci: { ...run, ...options.oci }, docker: { ...run, ...options.docker } }
-  return new EngineProvider({
-    ...placed,
-    ...(folder === undefined ? {} : { root: rootBelow(folder, placed) }),
-  })
+  const placed = { ...options, oci: { runFolder, ...options.oci }, docker: { runFolder, ...options.docker } }
+  const root = folder === undefined ? options.root : rootBelow(folder, placed)
+  return new EngineProvider({ ...placed, root })
 }

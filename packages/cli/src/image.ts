@@ -11,7 +11,7 @@ type Watching = { signal: AbortSignal; onProgress: Progress['show'] }
 
 async function storeAt(options: PlaceOptions): Promise<Store> {
   const { folder } = await enginePlace(options)
-  return imageStore(folder === undefined ? {} : { root: folder })
+  return imageStore({ root: folder })
 }
 
 export function build(recipe: string, options: PlaceOptions & { name?: string }): Promise<void> {

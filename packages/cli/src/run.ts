@@ -44,7 +44,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
   await using provider = engineAt(await enginePlace(options), {
     // `auto` would fall back to another isolator if the requested runtime is missing.
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
-    ...(options.runtime === undefined ? {} : { oci: { runtime: options.runtime } }),
+    oci: { runtime: options.runtime },
     prepareNext: false,
     onWarning: (message) => console.error(`sandkasten: ${message}`),
   })
@@ -126,10 +126,7 @@ function engineOptions(
     })
   return {
     image,
-    resources: {
-      ...(memory === undefined ? {} : { memoryMb: memory }),
-      ...(cpus === undefined ? {} : { vcpus: cpus }),
-    },
+    resources: { memoryMb: memory, vcpus: cpus },
     providerOptions: { network, mounts: mount },
   }
 }
@@ -143,9 +140,9 @@ async function stream(
   const command = await sandbox.spawn({
     cmd: cmd!,
     args,
-    ...(options.workdir === undefined ? {} : { cwd: options.workdir }),
-    ...(options.timeout === undefined ? {} : { timeoutMs: options.timeout * 1000 }),
-    ...(forwardsInput ? { stdin: process.stdin } : {}),
+    cwd: options.workdir,
+    timeoutMs: options.timeout && options.timeout * 1000,
+    stdin: forwardsInput ? process.stdin : undefined,
   })
   const stopForwarding = forwardSignals((signal) => command.kill(signal))
   // The failed write reports the error. Without a listener, the same error would end this process before the cleanup.

@@ -18,7 +18,7 @@ export async function attachTerminal(
     args,
     cols: stdout.columns ?? 80,
     rows: stdout.rows ?? 24,
-    ...(options.workdir === undefined ? {} : { cwd: options.workdir }),
+    cwd: options.workdir,
   })
   const resize = () =>
     void terminal.resize({ cols: stdout.columns ?? 80, rows: stdout.rows ?? 24 }).catch(() => {})

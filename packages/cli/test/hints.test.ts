@@ -140,7 +140,7 @@ describe('a failure', () => {
     const response = await fetch(`${at.daemon.url}${url}`, {
       method,
       headers: { authorization: `Bearer ${auth}` },
-      ...(body ? { body: JSON.stringify(body) } : {}),
+      body: body && JSON.stringify(body),
     })
     expect(response.ok, url).toBe(false)
     return (await response.json()) as { code: string; hint: string }

@@ -103,7 +103,7 @@ const COMMANDS: {
 
   async migrate(cli, options) {
     const { name, dryRun, keepAlias } = cli
-    const result = await migrate({ ...options, dryRun, keepAlias, ...(name && { name }) })
+    const result = await migrate({ ...options, dryRun, keepAlias, name: name || undefined })
     const steps = result.steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`)
     const lines = [dryRun ? 'would do:' : 'done, except for the steps marked “by hand”:', ...steps]
     if (dryRun && result.source) lines.push(`--- ${result.source.file} (new)`, result.source.text)
@@ -123,7 +123,7 @@ const COMMANDS: {
   },
 
   async types(cli, options) {
-    const result = await generateTypes({ ...options, dryRun: cli.dryRun, ...(cli.out && { out: cli.out }) })
+    const result = await generateTypes({ ...options, dryRun: cli.dryRun, out: cli.out || undefined })
     const { file, changed, written, diff } = result
     const state = written
       ? `wrote ${file}`

@@ -72,7 +72,7 @@ export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
   const { path, problems } = findConfig(root, options.config)
   const config = path === undefined ? undefined : readConfig(path, root)
   if (!adjust) problems.push(...missingFolder(root, options.dir))
-  const found = discover({ root, ...(options.dir && { dir: options.dir }), configDir: config?.dir ?? root })
+  const found = discover({ root, dir: options.dir || undefined, configDir: config?.dir ?? root })
   problems.push(...found.problems)
   if (!config) {
     if (found.sandboxes.length > 0) problems.push(missingConfig('wrangler.jsonc'))
@@ -98,8 +98,8 @@ export function prepare(options: SyncOptions, adjust?: Adjust): Prepared {
     envs: options.envs,
     // A TOML file is edited by the user, so no entry needs protection.
     adopt: options.adopt === true || config.format === 'toml',
-    ...(options.deleteClasses && { deleteClasses: options.deleteClasses }),
-    ...(options.renames && { renames: options.renames }),
+    deleteClasses: options.deleteClasses,
+    renames: options.renames,
   })
   problems.push(...planned.problems, ...entryProblems(config.value.main, config.dir, root, planned.sandboxes))
   if (options.callSites !== false) problems.push(...proxyProblems(config, root, planned.sandboxes))

@@ -53,7 +53,7 @@ async function live(world: World, rng: Random): Promise<void> {
   const live = [...foldByHand(config(read('wrangler.jsonc')).migrations ?? [])]
   const used = new Set([...world.files.values()].map(({ className }) => className))
   const deletable = deleteClasses.filter((name) => live.includes(name) && !used.has(name))
-  await sync({ root, ...(deletable.length > 0 && { deleteClasses: deletable }) })
+  await sync({ root, deleteClasses: deletable.length > 0 ? deletable : undefined })
 
   const text = read('wrangler.jsonc')
   const value = config(text)

@@ -191,8 +191,7 @@ async function assemble(
 }
 
 export function engineOptions(config: DaemonConfig): EngineProviderOptions {
-  const { defaults, docker, runtime } = config
-  const run = config.run_dir === undefined ? {} : { runFolder: config.run_dir }
+  const { defaults, docker, runtime, run_dir: runFolder } = config
   const options: EngineProviderOptions = {
     // A runtime implies the isolator `oci`, unless the isolator `docker` is named.
     isolator: config.isolator === 'auto' && runtime !== undefined ? 'oci' : config.isolator,
@@ -202,14 +201,14 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
     openNetwork: config.open_network,
     hostImage: config.host_image,
     oci: {
-      ...run,
+      runFolder,
       ioLimit: ioLimitOf(config),
-      ...(config.isolator !== 'docker' && runtime !== undefined ? { runtime } : {}),
+      runtime: config.isolator === 'docker' ? undefined : runtime,
     },
     docker: {
-      ...run,
+      runFolder,
       ...docker,
-      ...(config.isolator === 'docker' && runtime !== undefined ? { runtime } : {}),
+      runtime: config.isolator === 'docker' ? runtime : undefined,
     },
     defaults: {
       memoryMb: defaults.memory_mb,
@@ -226,8 +225,8 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
 
 function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonConfig): IoLimit {
   return {
-    ...(read === undefined ? {} : { readBytesPerSecond: read * 1024 * 1024 }),
-    ...(write === undefined ? {} : { writeBytesPerSecond: write * 1024 * 1024 }),
+    readBytesPerSecond: read && read * 1024 * 1024,
+    writeBytesPerSecond: write && write * 1024 * 1024,
   }
 }
 

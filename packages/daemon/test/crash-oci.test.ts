@@ -75,7 +75,7 @@ describe.skipIf(missing)(
         const answer = await fetch(`${daemon.daemon.fronts.daytona}/api/sandbox${path}`, {
           method,
           headers: { authorization, 'content-type': 'application/json' },
-          ...(method === 'POST' ? { body: '{}' } : {}),
+          body: method === 'POST' ? '{}' : undefined,
         })
         return (await answer.json()) as { id: string; state: string }
       }

@@ -26,7 +26,7 @@ const call = async (method: string, where: string, body?: unknown) => {
   const response = await fetch(`${daemon.url}${where}`, {
     method,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    body: JSON.stringify(body),
   })
   const text = await response.text()
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.

@@ -57,7 +57,7 @@ export function asker(url: string, key: string): Ask {
       response = await fetch(`${url}${where}`, {
         method,
         headers: { authorization: `Bearer ${key}` },
-        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        body: typeof body === 'string' ? body : JSON.stringify(body),
       })
       text = await response.text()
     } catch {

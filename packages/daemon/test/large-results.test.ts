@@ -200,7 +200,7 @@ function callerOf({ url }: SpawnedDaemon) {
     const response = await fetch(`${url}${where}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      body: JSON.stringify(json),
     })
     const text = await response.text()
     // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.

@@ -25,7 +25,7 @@ describe.skipIf(reason)(`on isolated sandboxes${reason ? ` (skipped: ${reason})`
       const init = {
         method,
         headers: { authorization: `Bearer ${key}` },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        body: JSON.stringify(body),
       }
       return (await fetch(`${url}${where}`, init)).json()
     }

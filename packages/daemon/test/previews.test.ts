@@ -247,8 +247,7 @@ describe('previews forward', () => {
       expect(headers['strict-transport-security']).toBeUndefined()
       expect(headers['clear-site-data']).toBeUndefined()
     }
-    const there = (path: string, host?: string) =>
-      visit(daemon, { path, ...(host ? { host } : {}), headers: auth() })
+    const there = (path: string, host?: string) => visit(daemon, { path, host, headers: auth() })
     expect((await there('/redirect', named(inside))).headers.location).toBe('/there?x=1')
     expect((await there(`${prefix}/redirect`)).headers.location).toBe(`${prefix}/there?x=1`)
     expect((await there(prefix)).headers.location).toBe(`${prefix}/`)
@@ -285,7 +284,7 @@ describe('refused visitors', () => {
 
   it('the API is not reachable through previews', async () => {
     for (const host of [undefined, named(inside)])
-      expect((await visit(daemon, { path: '/v1/whoami', ...(host ? { host } : {}) })).status).toBe(404)
+      expect((await visit(daemon, { path: '/v1/whoami', host })).status).toBe(404)
     const at = { id: inside.id, port: Number(new URL(daemon.daemon.url).port) }
     await open({ visibility: 'public' }, at)
     expect(await visit(daemon, { host: named(at), path: '/healthz' })).toMatchObject({

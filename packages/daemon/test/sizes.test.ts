@@ -72,7 +72,7 @@ describe('every size in the API’s document', () => {
       requests += 1
       const response = await daemon.fetch(where, {
         method,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        body: JSON.stringify(body),
         signal: AbortSignal.timeout(60_000),
       })
       // An event stream does not end by itself.

@@ -30,7 +30,7 @@ function client(daemon: SpawnedDaemon) {
     fetch(`${daemon.url}${where}`, {
       method,
       headers: { authorization: `Bearer ${key}`, accept },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
     })
   return {
     request,

@@ -106,7 +106,7 @@ export function detectProvider(env: Environment = process.env): Detection {
     .map((row) => ({ provider: row.provider, missing: nearest(row, isSet) }))
   const others = asked.map((row) => row.provider).filter((name) => name !== provider)
   return {
-    ...(provider ? { provider } : {}),
+    provider,
     decidedBy: named ? ['SANDKASTEN_PROVIDER'] : (chosen?.set ?? []),
     reason: named
       ? `SANDKASTEN_PROVIDER says “${named}”.`
@@ -115,7 +115,7 @@ export function detectProvider(env: Environment = process.env): Detection {
         : `No variable that selects a provider is set.${halfSet.map(incomplete).join('')}`,
     alsoSet: others,
     halfSet,
-    ...(chosen?.sdk ? { install: `npm install ${chosen.sdk}` } : {}),
+    install: chosen?.sdk && `npm install ${chosen.sdk}`,
   }
 }
 

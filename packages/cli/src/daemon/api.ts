@@ -33,9 +33,9 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
         ...(bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      ...(bytes === undefined ? {} : { body: bytes, duplex: 'half' }),
-      ...(signal ? { signal } : {}),
+      body: bytes ?? JSON.stringify(body),
+      duplex: 'half',
+      signal,
     }
     const response = await send(`${url}${path}`, init)
     if (!response.ok) throw await errorOfResponse(response)
@@ -69,8 +69,8 @@ const isId = /^[a-z2-7]{16}$/
 async function sessionPath(json: Connection['json'], idOrName: string): Promise<string> {
   if (isId.test(idOrName)) return `/v1/sessions/${idOrName}`
   const find = async (status?: string) => {
-    const query = new URLSearchParams({ name: idOrName, limit: '1', ...(status ? { status } : {}) })
-    const { sessions } = await json<{ sessions: Array<{ id: string }> }>('GET', `/v1/sessions?${query}`)
+    const query = queryOf({ name: idOrName, limit: 1, status })
+    const { sessions } = await json<{ sessions: Array<{ id: string }> }>('GET', `/v1/sessions${query}`)
     return sessions[0]?.id
   }
   const id = (await find(liveStatuses)) ?? (await find())
@@ -131,7 +131,7 @@ export function queryOf(
 async function place(options: ConnectOptions): Promise<{ url: string; key: string }> {
   const given = { url: options.url ?? process.env.SANDKASTEN_URL, key: process.env.SANDKASTEN_API_KEY }
   if (given.url && given.key) return { url: checked(given.url), key: given.key }
-  const { data_dir: folder } = await loadConfig({ ...(options.config ? { file: options.config } : {}) })
+  const { data_dir: folder } = await loadConfig({ file: options.config || undefined })
   const stored = await readAddress(folder)
   const url = given.url ?? stored.url
   if (!url)

@@ -11,9 +11,9 @@ export function startedAsJson(config: DaemonConfig, daemon: Facts): string {
     isolation,
     instance: instanceId,
     data_dir: config.data_dir,
-    ...(previewUrl ? { preview_url: previewUrl } : {}),
-    ...(Object.keys(fronts).length > 0 ? { fronts } : {}),
-    ...(firstKey ? { first_key: firstKey } : {}),
+    preview_url: previewUrl,
+    fronts: Object.keys(fronts).length > 0 ? fronts : undefined,
+    first_key: firstKey,
   })
 }
 

@@ -7,7 +7,7 @@ export async function checkConfig({
   config?: string
   json?: boolean
 }): Promise<number> {
-  const config = await loadConfig({ ...(file === undefined ? {} : { file }) })
+  const config = await loadConfig({ file })
   console.log(json ? JSON.stringify(maskedConfig(config), null, 2) : showConfig(config).trimEnd())
   return 0
 }

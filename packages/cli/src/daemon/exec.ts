@@ -82,10 +82,8 @@ async function run(
     cmd: input ? `eval ${quoteArg(line)} <${quoteArg(input.path)}` : line,
     shell,
     stream: true,
-    ...(options.id === undefined ? {} : { exec_id: options.id }),
-    ...(options.maxOutput === undefined
-      ? {}
-      : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
+    exec_id: options.id,
+    max_output_bytes: options.maxOutput && Math.round(options.maxOutput * 1_048_576),
   }
   const { response, limit } = await started(connection, `${base}/exec`, body, options, signal)
   const notice = reportBusyShell(connection, base, shell)
@@ -210,15 +208,13 @@ async function detached(
     cmd,
     args,
     detach: true,
-    ...(cwd === null ? {} : { cwd }),
-    ...(options.id === undefined ? {} : { exec_id: options.id }),
-    ...(options.env === undefined ? {} : { env: options.env }),
-    ...(options.stdin ? { stdin_open: true } : {}),
-    ...(options.timeout === undefined ? {} : { timeout_ms: Math.round(options.timeout * 1000) }),
-    ...(options.maxOutput === undefined
-      ? {}
-      : { max_output_bytes: Math.round(options.maxOutput * 1_048_576) }),
-    ...(options.buffer === undefined ? {} : { output_buffer_bytes: Math.round(options.buffer * 1_048_576) }),
+    cwd: cwd ?? undefined,
+    exec_id: options.id,
+    env: options.env,
+    stdin_open: options.stdin,
+    timeout_ms: options.timeout && Math.round(options.timeout * 1000),
+    max_output_bytes: options.maxOutput && Math.round(options.maxOutput * 1_048_576),
+    output_buffer_bytes: options.buffer && Math.round(options.buffer * 1_048_576),
   })
   print(options.json, started, () => started.exec_id)
   if (process.stdout.isTTY && !options.json) say(`See its output: sandkasten logs ${id} ${started.exec_id}`)

@@ -72,7 +72,7 @@ export async function getCommand(id: string, command: string, options: ExecsOpti
 export async function killCommand(id: string, command: string, options: ExecsOptions): Promise<number> {
   const connection = await connect(options)
   const path = `${await connection.session(id)}/execs/${encodeURIComponent(command)}/signal`
-  const body = options.signal === undefined ? {} : { signal: signalName(options.signal) }
+  const body = { signal: options.signal === undefined ? undefined : signalName(options.signal) }
   const answer = await connection.json<{ signalled: boolean }>('POST', path, body)
   print(options.json, answer, () => `${command} ${answer.signalled ? 'signalled' : 'had already ended'}`)
   return 0

@@ -25,8 +25,8 @@ export async function createKey(name: string, options: KeyOptions): Promise<numb
   const key = await (await connect(options)).json<Key>('POST', '/v1/keys', {
     name,
     scopes: options.scope ?? ['exec'],
-    ...(options.project === undefined ? {} : { project_id: options.project }),
-    ...(options.expires === undefined ? {} : { expires_in_seconds: options.expires }),
+    project_id: options.project,
+    expires_in_seconds: options.expires,
   })
   print(
     options.json,

@@ -59,9 +59,9 @@ export async function openPort(id: string, port: string, options: PortOptions): 
   const connection = await connect(options)
   const opened = await connection.json<Port>('POST', `${await connection.session(id)}/ports`, {
     port: number,
-    ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
-    ...(options.wake === undefined ? {} : { wake_on_visit: options.wake }),
-    ...(options.rotate === undefined ? {} : { rotate: options.rotate }),
+    visibility: options.visibility,
+    wake_on_visit: options.wake,
+    rotate: options.rotate,
   })
   const token = opened.token ? `\n\nIts token, shown only once: ${opened.token}` : ''
   print(options.json, opened, () => `${opened.url ?? opened.path_url}${token}`)
@@ -83,10 +83,7 @@ export async function linkPort(id: string, port: string, options: PortOptions): 
   const link = await connection.json<{ url: string | null; path_url: string }>(
     'POST',
     `${await connection.session(id)}/ports/${number}/links`,
-    {
-      ...(options.expires === undefined ? {} : { expires_in_seconds: options.expires }),
-      ...(options.path === undefined ? {} : { path: options.path }),
-    },
+    { expires_in_seconds: options.expires, path: options.path },
   )
   print(options.json, link, () => link.url ?? link.path_url)
   return 0

@@ -87,8 +87,8 @@ async function named(
     cols,
     rows,
     ...(cmd === undefined ? {} : { cmd, args }),
-    ...(workdir === undefined ? {} : { cwd: workdir }),
-    ...(env === undefined ? {} : { env }),
+    cwd: workdir,
+    env,
   })
   if (terminal.status === 'running') return terminal.terminal_id
   throw new SandboxError('gone', `The terminal ${name} has ended.`, {

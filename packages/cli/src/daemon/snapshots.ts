@@ -23,8 +23,8 @@ export interface SnapshotOptions extends ConnectOptions {
 export async function createSnapshot(id: string, options: SnapshotOptions): Promise<number> {
   const connection = await connect(options)
   const path = `${await connection.session(id)}/snapshots`
-  const body = options.name === undefined ? {} : { name: options.name }
-  const snapshot = await waiting('saving the disk', connection.json<Snapshot>('POST', path, body))
+  const { name } = options
+  const snapshot = await waiting('saving the disk', connection.json<Snapshot>('POST', path, { name }))
   print(options.json, snapshot, () => snapshot.id)
   return 0
 }

@@ -95,7 +95,7 @@ function once(connection: Connection, path: string, from: number): Promise<Visit
       stdin.off('end', end)
       clearInterval(ending)
       if (code === 4001) leaving ??= { reason: 'taken' }
-      resolve({ seen, ...(leaving ? { leaving } : {}) })
+      resolve({ seen, leaving })
     }
   })
 }

@@ -52,12 +52,12 @@ function ended(code: number): number {
 function overridesOf(options: UpOptions): Record<string, unknown> {
   const { listen, dataDir, isolator, runtime, acceptNoIsolation, logFormat } = options
   return {
-    ...(listen === undefined ? {} : { listen }),
-    ...(dataDir === undefined ? {} : { data_dir: path.resolve(dataDir) }),
-    ...(isolator === undefined ? {} : { isolator }),
-    ...(runtime === undefined ? {} : { runtime }),
-    ...(acceptNoIsolation ? { accept_no_isolation: true } : {}),
-    ...(logFormat === undefined ? {} : { log_format: logFormat }),
+    listen,
+    data_dir: dataDir === undefined ? undefined : path.resolve(dataDir),
+    isolator,
+    runtime,
+    accept_no_isolation: acceptNoIsolation || undefined,
+    log_format: logFormat,
   }
 }
 

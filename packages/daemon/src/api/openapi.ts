@@ -31,17 +31,13 @@ function operation(route: Route, schemas: Record<string, unknown>): Record<strin
     tags: [route.tag],
     security: route.access === 'public' ? [] : [{ key: [] }],
     'x-scope': route.access,
-    ...(route.params || route.query
-      ? {
-          parameters: [
-            ...parameters('path', route.params, schemas),
-            ...parameters('query', route.query, schemas),
-          ],
-        }
-      : {}),
-    ...(route.body ? { requestBody: requestBody(route.body, schemas) } : {}),
+    parameters:
+      route.params || route.query
+        ? [...parameters('path', route.params, schemas), ...parameters('query', route.query, schemas)]
+        : undefined,
+    requestBody: route.body && requestBody(route.body, schemas),
     responses: {
-      [status]: { description, ...(Object.keys(content).length > 0 ? { content } : {}) },
+      [status]: { description, content: Object.keys(content).length > 0 ? content : undefined },
       default: {
         description: 'A problem.',
         content: { [problemType]: { schema: { $ref: '#/components/schemas/Problem' } } },
@@ -63,7 +59,7 @@ function parameters(
       name,
       in: place,
       required: place === 'path' || !(inner as z.ZodType).safeParse(undefined).success,
-      ...(description === undefined ? {} : { description }),
+      description,
       schema: rest,
     }
   })

@@ -105,6 +105,7 @@ function defaultData(env: Readonly<Record<string, string | undefined>>): string 
 function merge(a: Record<string, unknown>, b: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const merged = { ...a }
   for (const [key, value] of Object.entries(b)) {
+    if (value === undefined) continue
     const before = merged[key]
     merged[key] = isRecord(before) && isRecord(value) ? merge(before, value) : value
   }

@@ -11,8 +11,8 @@ export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
     fronts: Object.fromEntries(
       Object.entries(fronts).map(([name, front]) => [name, { ...front, listen: addressText(front.listen) }]),
     ),
-    ...(config.api_key === undefined ? {} : { api_key: '********' }),
-    ...(config.db_url === undefined ? {} : { db_url: maskUrl(config.db_url) }),
+    api_key: config.api_key === undefined ? undefined : '********',
+    db_url: config.db_url === undefined ? undefined : maskUrl(config.db_url),
   }
 }
 

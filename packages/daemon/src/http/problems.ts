@@ -32,7 +32,7 @@ export function problemOf(error: unknown, requestId?: string): Problem {
     detail: known.message,
     code: known.code,
     hint: http,
-    ...(sdk === http && cli === http ? {} : { hints: { sdk, cli } }),
+    hints: sdk === http && cli === http ? undefined : { sdk, cli },
     retryable: known.retryable,
     details: { ...known.details },
     request_id: requestId,
@@ -50,11 +50,7 @@ export function translate(error: unknown): SandboxError {
   if (SandboxError.is(error)) return error
   const { statusCode, message } = error as { statusCode?: unknown; message?: unknown }
   const code = typeof statusCode === 'number' ? byStatus[statusCode] : undefined
-  if (code !== undefined)
-    return new SandboxError(code, String(message), {
-      cause: error,
-      ...(hints[code] ? { hint: hints[code] } : {}),
-    })
+  if (code !== undefined) return new SandboxError(code, String(message), { cause: error, hint: hints[code] })
   return new SandboxError('internal', 'Something went wrong in the daemon.', { cause: error })
 }
 

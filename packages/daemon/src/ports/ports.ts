@@ -96,12 +96,7 @@ export class PortService {
     // Without isolation the table is the machine's, so it also has ports of other programs.
     if (this.#sessions.provider.isolation !== 'none')
       for (const port of listening ?? []) ports.set(port, { port, listening: true })
-    for (const row of rows)
-      ports.set(row.port, {
-        port: row.port,
-        row,
-        ...(listening ? { listening: listening.has(row.port) } : {}),
-      })
+    for (const row of rows) ports.set(row.port, { port: row.port, row, listening: listening?.has(row.port) })
     return [...ports.values()].sort((a, b) => a.port - b.port)
   }
 
@@ -151,7 +146,7 @@ export class PortService {
     const [path, fragment = ''] = split(options.path, '#')
     const query = `${path.includes('?') ? '&' : '?'}sandkasten_token=${token}`
     return {
-      ...(named ? { url: `${named}${path}${query}${fragment}` } : {}),
+      url: named && `${named}${path}${query}${fragment}`,
       pathUrl: `${addresses.pathUrl(id, row.port)}/~${token}${options.path}`,
       token,
       expiresAt,

@@ -67,7 +67,7 @@ export async function withoutCredentials(
     headers.push([name, value])
   }
   const cookie = withoutOurCookies(request.headers.cookie)
-  return { path: withoutTokens(path), headers, ...(cookie === '' ? {} : { cookie }) }
+  return { path: withoutTokens(path), headers, cookie: cookie || undefined }
 }
 
 /** Removes our parameters from a query and leaves every other byte as it was sent. */

@@ -85,7 +85,7 @@ export function planOf(
     lifetimeMs: lifetimeOf(request, config),
     onLifetime: request.onLifetime ?? config.on_lifetime,
     wakeOnUse: request.wakeOnUse ?? config.wake_on_use,
-    ...(request.account === undefined ? {} : { account: request.account }),
+    account: request.account,
   }
   for (const action of [plan.onIdle, plan.onLifetime])
     if (action === 'snapshot-and-stop' && !provider.capabilities.snapshot)
@@ -114,29 +114,22 @@ export function createOptions(
   return {
     labels: given.labels,
     envVars: given.env,
-    ...(given.providerSnapshot === undefined ? {} : { snapshotId: given.providerSnapshot }),
-    ...(knows('image') && given.providerSnapshot === undefined
-      ? { image: config.images[plan.image] ?? plan.image }
-      : {}),
-    ...(knows('resources')
+    snapshotId: given.providerSnapshot,
+    image:
+      knows('image') && given.providerSnapshot === undefined
+        ? (config.images[plan.image] ?? plan.image)
+        : undefined,
+    resources: knows('resources')
+      ? { vcpus: plan.cpu, memoryMb: plan.memoryMb, diskMb: plan.diskMb > 0 ? plan.diskMb : undefined }
+      : undefined,
+    providerOptions: knows('providerOptions')
       ? {
-          resources: {
-            vcpus: plan.cpu,
-            memoryMb: plan.memoryMb,
-            ...(plan.diskMb > 0 ? { diskMb: plan.diskMb } : {}),
-          },
+          network: plan.network,
+          pids: plan.pids,
+          tmpMb: config.defaults.tmp_limit_mb,
+          account: plan.account,
         }
-      : {}),
-    ...(knows('providerOptions')
-      ? {
-          providerOptions: {
-            network: plan.network,
-            pids: plan.pids,
-            tmpMb: config.defaults.tmp_limit_mb,
-            ...(plan.account === undefined ? {} : { account: plan.account }),
-          },
-        }
-      : {}),
+      : undefined,
   }
 }
 

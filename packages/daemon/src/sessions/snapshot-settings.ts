@@ -64,7 +64,7 @@ export async function inherit(
       `network_mode: ${settings.network} is not allowed here; ${config.defaults.network_mode} is used.`,
     )
   const network = request.network ?? (allowed ? settings.network : undefined)
-  return { request: { ...request, limits: inherited, ...(network ? { network } : {}) }, notes }
+  return { request: { ...request, limits: inherited, network }, notes }
 }
 
 /** Falls back to the session's row, because snapshots of older daemons have no settings. */

@@ -118,7 +118,7 @@ function rowOf({ session }: Used, terminalId: string, options: OpenTerminalOptio
     detached: 1,
     incarnation: session.incarnation,
     shell: null,
-    command: JSON.stringify(cmd === undefined ? {} : { cmd, ...(args ? { args } : {}) }),
+    command: JSON.stringify(cmd === undefined ? {} : { cmd, args }),
     fingerprint: '',
     created_at: Date.now(),
     ended_at: null,

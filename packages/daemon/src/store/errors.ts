@@ -36,7 +36,7 @@ function sqliteError(error: Error, errcode: number): unknown {
 
 export function diskFull(cause?: Error): SandboxError {
   return new SandboxError('disk_full', 'The database’s disk is full.', {
-    ...(cause ? { cause } : {}),
+    cause,
     details: retryLater,
     hint: 'Free space on the disk that holds db_path. No data is lost.',
   })

@@ -62,12 +62,11 @@ export async function startTestDaemon(
       headers: { ...(other === '' ? {} : { authorization: `Bearer ${other ?? key}` }), ...init.headers },
     })
   const call: TestDaemon['call'] = async (method, where, body, options = {}) => {
-    const json = body === undefined ? {} : { body: JSON.stringify(body) }
     const headers = {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...options.headers,
     }
-    const response = await request(where, { method, ...json, headers, key: options.key })
+    const response = await request(where, { method, body: JSON.stringify(body), headers, key: options.key })
     const text = await response.text()
     return {
       status: response.status,

@@ -96,7 +96,7 @@ export async function planOf(
       tmpBytes: positive(options.tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024,
       shmBytes: 64 * 1024 * 1024,
       openFiles: 4096,
-      ...(diskMb === undefined ? {} : { diskBytes: diskBytes(diskMb) }),
+      diskBytes: diskMb === undefined ? undefined : diskBytes(diskMb),
     },
     mounts: (options.mounts ?? []).map(checkedMount),
     network: options.network ?? defaults.network,

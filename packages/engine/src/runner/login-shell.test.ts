@@ -43,7 +43,7 @@ async function open(files: Record<string, string>, shell: 'bash' | 'sh' = 'bash'
     HOME,
     close: () => opened.close(),
     async exec(command: string, timeoutMs?: number) {
-      const result = await opened.exec(command, { id: fresh('c'), ...(timeoutMs ? { timeoutMs } : {}) })
+      const result = await opened.exec(command, { id: fresh('c'), timeoutMs })
       return { ...result, output: result.output.toString(), cwd: Buffer.from(result.cwd ?? []).toString() }
     },
   }

@@ -11,7 +11,7 @@ const COUNT = 1024
 const sh = (line: string): string[] => ['sh', '-c', line]
 
 async function groupsOf(client: RunnerClient, user?: string): Promise<number[]> {
-  const { stdout } = await client.run({ id: fresh(), argv: ['id', '-G'], ...(user ? { user } : {}) })
+  const { stdout } = await client.run({ id: fresh(), argv: ['id', '-G'], user })
   return stdout.toString().trim().split(' ').map(Number)
 }
 

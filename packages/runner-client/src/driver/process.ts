@@ -166,7 +166,7 @@ export class DrivenProcess implements ProcessDriver {
       exitCode: exitCode ?? 128 + (constants.signals[signal as NodeJS.Signals] ?? 0),
       signal,
       timedOut,
-      ...(oom ? { oom } : {}),
+      oom: oom || undefined,
       durationMs,
     }
   }

@@ -116,7 +116,7 @@ export class DrivenShell implements SandboxShell {
         truncated: missed || kept.truncated,
         durationMs: exit.durationMs,
         shellRestarted: exit.restarted ?? false,
-        ...(exit.loginSkipped === undefined ? {} : { warning: withoutProfile(exit.loginSkipped) }),
+        warning: exit.loginSkipped === undefined ? undefined : withoutProfile(exit.loginSkipped),
       }
     } finally {
       signal?.removeEventListener('abort', abort)

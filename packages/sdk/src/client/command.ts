@@ -96,7 +96,7 @@ export class Command {
       const body = bytes.slice(at, at + inputBytes)
       const last = at + inputBytes >= bytes.byteLength
       await this.#http.done('POST', `${this.#path}/stdin`, {
-        ...(eof && last ? { query: { eof: true } } : {}),
+        query: { eof: (eof && last) || undefined },
         body,
         signal,
       })

@@ -71,11 +71,7 @@ export class SessionFiles {
     options: CallOptions & { mode?: number | undefined; append?: boolean | undefined } = {},
   ): Promise<void> {
     const { mode, append, signal } = options
-    const query = {
-      path,
-      ...(mode === undefined ? {} : { mode: mode.toString(8) }),
-      ...(append ? { append: true } : {}),
-    }
+    const query = { path, mode: mode?.toString(8), append }
     const source = chunksOf(data)
     const { chunks, more } = await begin(source)
     if (!more) return this.#done('PUT', '', { query, body: concat(chunks), signal })
@@ -101,7 +97,7 @@ export class SessionFiles {
     path = '.',
     options: CallOptions & { recursive?: boolean | undefined } = {},
   ): Promise<FileEntry[]> {
-    const query = { path, ...(options.recursive ? { recursive: true } : {}) }
+    const query = { path, recursive: options.recursive }
     const answer = await this.#json<{ entries: Array<WireStat & { name: string; path: string }> }>(
       'GET',
       '/list',
@@ -115,7 +111,7 @@ export class SessionFiles {
     path: string,
     options: CallOptions & { follow?: boolean | undefined } = {},
   ): Promise<FileStat & { target?: string }> {
-    const query = { path, ...(options.follow === false ? { follow: false } : {}) }
+    const query = { path, follow: options.follow }
     const answer = await this.#json<WireStat>('GET', '/stat', { query, signal: options.signal })
     return { ...statOf(answer), target: answer.target }
   }
@@ -155,7 +151,7 @@ export class SessionFiles {
     options: CallOptions & { recursive?: boolean | undefined } = {},
   ): Promise<AsyncIterable<FileChange>> {
     const { signal } = options
-    const query = { path, ...(options.recursive ? { recursive: true } : {}) }
+    const query = { path, recursive: options.recursive }
     const events = serverEvents(await this.#send('GET', '/watch', { query, signal }), signal)
     for (;;) {
       const { done, value } = await events.next()
@@ -178,7 +174,7 @@ export class SessionFiles {
     path = '.',
     options: CallOptions & { gzip?: boolean } = {},
   ): Promise<void> {
-    const query = { path, ...(options.gzip ? { gzip: true } : {}) }
+    const query = { path, gzip: options.gzip }
     await this.#done('PUT', '/archive', { query, body: data, signal: options.signal })
   }
 
@@ -213,12 +209,7 @@ interface WireStat {
 }
 
 function statOf({ type, size, mode, mtime_ms: mtimeMs }: WireStat): FileStat {
-  return {
-    type,
-    size,
-    ...(mode === null ? {} : { mode }),
-    ...(mtimeMs === null ? {} : { mtimeMs }),
-  }
+  return { type, size, mode: mode ?? undefined, mtimeMs: mtimeMs ?? undefined }
 }
 
 /** Reads the first chunks of a source; `more` when it did not end with them. */

@@ -22,7 +22,7 @@ export function errorOf(problem: Problem, status: number, requestId?: string): S
     problem.detail ?? `The daemon responded with status ${status}.`,
     {
       ...hintOf(problem),
-      ...(typeof problem.retryable === 'boolean' ? { retryable: problem.retryable } : {}),
+      retryable: typeof problem.retryable === 'boolean' ? problem.retryable : undefined,
       requestId: id,
       details: { ...problem.details },
     },

@@ -79,11 +79,7 @@ export class Session {
   async read(path: string, opts: { maxBytes?: number } = {}): Promise<Uint8Array> {
     const chunks: Uint8Array[] = []
     const { maxBytes } = opts
-    for await (const chunk of await this.files.readChunks(
-      path,
-      maxBytes === undefined ? {} : { end: maxBytes },
-    ))
-      chunks.push(chunk)
+    for await (const chunk of await this.files.readChunks(path, { end: maxBytes })) chunks.push(chunk)
     return concat(chunks)
   }
 
@@ -290,7 +286,7 @@ export class Session {
         json: {},
         signal: options.signal,
         // A start creates a new incarnation, so it must not be bound to the old one.
-        ...(verb === 'start' ? {} : { headers: this.#headers() }),
+        headers: verb === 'start' ? undefined : this.#headers(),
       }),
     )
     if (verb === 'start' && this.#bound !== undefined) this.#bound = info.incarnation
@@ -326,7 +322,7 @@ function runBody(cmd: string, options: RunOptions): Record<string, unknown> {
   return {
     cmd,
     ...snake({ args, env, cwd, timeoutMs, maxOutputBytes }),
-    ...(stdin === undefined ? {} : { stdin_base64: base64(encode(stdin)) }),
+    stdin_base64: stdin === undefined ? undefined : base64(encode(stdin)),
   }
 }
 

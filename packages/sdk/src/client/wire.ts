@@ -40,12 +40,12 @@ export function sessionInfo(wire: Wire): SessionInfo {
 
 export function createBody(options: CreateSessionOptions): Wire {
   const { signal: _, limits, extra, ...rest } = options
-  return { ...snake(rest), ...(limits ? { limits: snake(limits) } : {}), ...extra }
+  return { ...snake(rest), limits: limits && snake(limits), ...extra }
 }
 
 export function commandInfo(wire: Wire): CommandInfo {
   const { result, ...rest } = wire
-  return { ...camel<CommandInfo>(rest), ...(result ? { result: commandResult(result as Wire) } : {}) }
+  return { ...camel<CommandInfo>(rest), result: result ? commandResult(result as Wire) : undefined }
 }
 
 export function commandResult<T = RunResult | ExecResult>(wire: Wire): T {

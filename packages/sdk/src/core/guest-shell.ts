@@ -187,7 +187,7 @@ class GuestShell implements SandboxShell {
         cmd: 'bash',
         args: ['-c', script, 'sandkasten', root, key, ...args],
         env,
-        ...(cwd === undefined ? {} : { cwd }),
+        cwd,
         stdin,
         detached: false,
         reading: true,

@@ -336,9 +336,9 @@ function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
   return {
     ...checkCommand(options.cmd, options.args),
     env: checkEnv(options.env),
-    ...(options.cwd === undefined ? {} : { cwd: checkPath(options.cwd, 'cwd') }),
-    ...(options.timeoutMs === undefined ? {} : { timeoutMs: checkMs(options.timeoutMs, 'timeoutMs') }),
-    ...(options.execId === undefined ? {} : { execId: checkExecId(options.execId) }),
+    cwd: options.cwd === undefined ? undefined : checkPath(options.cwd, 'cwd'),
+    timeoutMs: options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs'),
+    execId: options.execId === undefined ? undefined : checkExecId(options.execId),
     stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
     detached: options.detached ?? false,
     reading,

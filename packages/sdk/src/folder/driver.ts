@@ -142,7 +142,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
           return (await gone) ? [name] : []
         }
         const [, pid, started] = /^\.[a-z2-7]{16}\.(\d+)-(\d*)$/.exec(name) ?? []
-        const maker = pid === undefined ? undefined : { pid: Number(pid), ...(started ? { started } : {}) }
+        const maker = pid === undefined ? undefined : { pid: Number(pid), started: started || undefined }
         if (name.startsWith('.') && !(await isAlive(maker)))
           await removeFolder(path.join(place, name)).catch(ignoreNotFound)
         return []

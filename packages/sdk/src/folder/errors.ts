@@ -60,8 +60,8 @@ export function translate(error: unknown, what: string): SandboxError {
   const hint = errno && hints[errno]
   return new SandboxError(code, `${what}: ${errno ?? String(error)}.`, {
     cause: error,
-    ...(errno ? { details: { errno } } : {}),
-    ...(hint ? { hint } : {}),
+    details: errno ? { errno } : undefined,
+    hint: hint || undefined,
   })
 }
 

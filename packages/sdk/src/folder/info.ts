@@ -9,14 +9,15 @@ export async function infoOf(provider: string, record: SandboxRecord): Promise<S
     id: `${provider}:${sandboxId}`,
     sandboxId,
     status,
-    ...(record.crashed && status === 'stopped' ? { rawStatus: 'crashed' } : {}),
+    rawStatus: record.crashed && status === 'stopped' ? 'crashed' : undefined,
     name,
     label,
     labels: { ...labels },
     createdAt: new Date(createdAt),
-    ...(expiresAt === undefined || (status !== 'running' && status !== 'paused')
-      ? {}
-      : { expiresAt: new Date(expiresAt) }),
+    expiresAt:
+      expiresAt === undefined || (status !== 'running' && status !== 'paused')
+        ? undefined
+        : new Date(expiresAt),
   }
 }
 

@@ -57,10 +57,11 @@ export async function newRecord(
     labels,
     envVars,
     createdAt,
-    ...(lifetimeMs === undefined ? {} : { lifetimeMs, expiresAt: createdAt + lifetimeMs }),
+    lifetimeMs,
+    expiresAt: lifetimeMs && createdAt + lifetimeMs,
     status: 'creating',
     incarnation: randomId(),
-    ...(extra ? { extra } : {}),
+    extra,
     creator: await identityOf(process.pid),
   }
 }

@@ -8,7 +8,8 @@ export function alsoLeft(error: unknown, problem: unknown, left: string): Sandbo
     first?.code ?? 'internal',
     `${message} The cleanup failed too: ${left} is left in the sandbox.`,
     {
-      ...(first ? { hint: first.hints, details: first.details } : {}),
+      hint: first?.hints,
+      details: first?.details,
       cause: new AggregateError([error, problem]),
     },
   )

@@ -31,8 +31,8 @@ export async function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Pr
     const ref = await remoteGit(sandbox, path, ['symbolic-ref', '--quiet', '--short', 'HEAD'], { signal })
     return {
       path,
-      ...(head.exitCode === 0 ? { head: head.stdout.trim() } : {}),
-      ...(ref.exitCode === 0 ? { branch: ref.stdout.trim() } : {}),
+      head: head.exitCode === 0 ? head.stdout.trim() : undefined,
+      branch: ref.exitCode === 0 ? ref.stdout.trim() : undefined,
     }
   } catch (error) {
     await restore(sandbox, path, existed).catch((problem) => {

@@ -74,8 +74,8 @@ function conflictOf(path: string, here: LocalEntry | undefined, there: RemoteEnt
   return {
     path,
     reason: reasonOf(here, there),
-    ...(here?.type === 'file' ? { localSha256: here.sha256 } : {}),
-    ...(there.type === 'file' ? { sandboxSha256: there.sha256 } : {}),
+    localSha256: here?.type === 'file' ? here.sha256 : undefined,
+    sandboxSha256: there.type === 'file' ? there.sha256 : undefined,
   }
 }
 

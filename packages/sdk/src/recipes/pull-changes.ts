@@ -91,7 +91,7 @@ async function asBranch(job: PullJob, changes: Changes, skipped: Skipped[]): Pro
   ]
   return {
     as: 'branch',
-    ...(made.branch ? { branch: made.branch } : {}),
+    branch: made.branch,
     files: files.filter(({ path }) => !left.has(path)).sort((a, b) => (a.path < b.path ? -1 : 1)),
     ...facts(job, changes, [...skipped, ...made.skipped]),
   }

@@ -86,7 +86,7 @@ export function exhausted(errors: readonly unknown[], account: FailoverAccount):
     details: {
       attempts: account.attempts,
       // The shortest wait, if all providers gave one.
-      ...(waits.every((ms) => ms !== undefined) ? { retryAfterMs: Math.min(...waits) } : {}),
+      retryAfterMs: waits.every((ms) => ms !== undefined) ? Math.min(...waits) : undefined,
     },
     cause: new AggregateError(errors),
   })

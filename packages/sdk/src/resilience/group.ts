@@ -180,8 +180,8 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
       member.getOrCreate({
         ...adapted,
         name: options.name,
-        ...(onCreate ? { onCreate: once(onCreate) } : {}),
-        ...(onResume ? { onResume: once(onResume) } : {}),
+        onCreate: onCreate && once(onCreate),
+        onResume: onResume && once(onResume),
       })
     const among = owner ? [owner] : this.#members.filter((member) => !silent.has(member))
     return this.#choice.firstThatCan(options, make, {

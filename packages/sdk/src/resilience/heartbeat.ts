@@ -109,11 +109,7 @@ export class Heartbeat implements KeepAlive {
       if (this.#clock.now() >= this.#deadline) this.#end('limit')
     }
     for (const resolve of this.#waiting) resolve()
-    return {
-      reason: this.#reason,
-      snapshotId: this.#snapshotId,
-      ...(this.#error === undefined ? {} : { error: this.#error }),
-    }
+    return { reason: this.#reason, snapshotId: this.#snapshotId, error: this.#error }
   }
 
   /** Checks the sandbox, extends it if its end is near, and returns how long to rest. */

@@ -54,7 +54,7 @@ export function checkedRetry(options: RetryOptions): CheckedRetry {
     baseMs: checkMs(options.baseMs ?? 250, 'baseMs'),
     maxMs: checkMs(options.maxMs ?? 30_000, 'maxMs'),
     clock: options.clock ?? waitingClock,
-    ...(options.onRetry ? { onRetry: options.onRetry } : {}),
+    onRetry: options.onRetry,
   }
 }
 

@@ -100,11 +100,11 @@ class Wrap {
         () =>
           real.getOrCreate({
             ...options,
-            ...(onCreate ? { onCreate: once(onCreate) } : {}),
-            ...(onResume ? { onResume: once(onResume) } : {}),
+            onCreate: onCreate && once(onCreate),
+            onResume: onResume && once(onResume),
           }),
         this.#retry,
-        { call: 'getOrCreate', may: () => !begun, signal, ...(onCreate ? { only: ['rate_limited'] } : {}) },
+        { call: 'getOrCreate', may: () => !begun, signal, only: onCreate ? ['rate_limited'] : undefined },
       ),
     )
   }
@@ -126,7 +126,7 @@ class Wrap {
     return repeat(() => call(...args), this.#retry, {
       call: name,
       signal,
-      ...(rule === 'refused' ? { only: ['rate_limited'] } : {}),
+      only: rule === 'refused' ? ['rate_limited'] : undefined,
     })
   }
 }

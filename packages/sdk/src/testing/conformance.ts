@@ -60,6 +60,6 @@ function byGroup(list: readonly Behaviour[]): Map<string, Behaviour[]> {
 
 function globalRunner(): TestRunner {
   const { describe, it, afterAll } = globalThis as Partial<TestRunner>
-  if (describe && it) return { describe, it, ...(afterAll ? { afterAll } : {}) }
+  if (describe && it) return { describe, it, afterAll }
   throw new Error('No global describe and it found: pass { runner: { describe, it } } of your test runner.')
 }

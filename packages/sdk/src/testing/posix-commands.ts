@@ -35,7 +35,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     userId: () => sh('printf %s "$(id -u)"'),
     script: '#!/bin/sh\nprintf "from a script"\n',
     missing: 'sandkasten-no-such-program',
-    ...(serve ? { server: serve } : {}),
+    server: serve,
   }
 }
 

@@ -39,7 +39,7 @@ export async function runConformance(options: ConformanceOptions): Promise<Confo
     passed: results.filter(({ status }) => status === 'passed').length,
     failed: results.filter(({ status }) => status === 'failed'),
     excused: results.filter(({ status }) => status === 'excused'),
-    ...(leftovers ? { leftovers } : {}),
+    leftovers,
   }
 }
 

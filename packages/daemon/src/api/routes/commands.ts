@@ -360,7 +360,7 @@ function execView(row: Omit<ExecRow, 'events'> & { omitted?: boolean }): z.infer
       row.status === 'done' && !row.omitted
         ? resultView(resultOf({ ...row, events: null }), row.exec_id)
         : null,
-    ...(row.omitted ? { result_omitted: true } : {}),
+    result_omitted: row.omitted ? true : undefined,
   }
 }
 

@@ -132,10 +132,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           const { files } = used.sandbox
           const stat = await files.stat(query.path, { signal })
           const part = byteRange(request.headers.range, stat.size)
-          const stream = await files.readStream(query.path, {
-            ...(part ? { start: part.start, end: part.end } : {}),
-            signal,
-          })
+          const stream = await files.readStream(query.path, { ...part, signal })
           reply.header('accept-ranges', 'bytes').header('content-type', 'application/octet-stream')
           if (part)
             reply.code(206).header('content-range', `bytes ${part.start}-${part.end - 1}/${stat.size}`)
@@ -233,7 +230,7 @@ export function fileRoutes({ sessions, streams, patience, config }: Services): R
           const stat = follow ? await files.stat(path, { signal }) : await files.lstat(path, { signal })
           return {
             ...statView(stat),
-            ...(stat.type === 'symlink' ? { target: await files.readlink(path, { signal }) } : {}),
+            target: stat.type === 'symlink' ? await files.readlink(path, { signal }) : undefined,
           }
         })
       },

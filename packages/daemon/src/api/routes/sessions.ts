@@ -52,7 +52,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
         })
         if (gone?.()) await sessions.destroy(caller, session.id)
         reply.code(repeat ? 200 : 201).header('location', `/v1/sessions/${session.id}`)
-        return { ...sessionView(session), ...(notes.length > 0 ? { notes: [...notes] } : {}) }
+        return { ...sessionView(session), notes: notes.length > 0 ? [...notes] : undefined }
       },
     }),
     route({
@@ -85,7 +85,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
         const page = boundedPage(rows.slice(0, limit))
         return {
           sessions: page.map(sessionView),
-          ...(rows.length > page.length ? { next_cursor: cursorOf(page.at(-1)!) } : {}),
+          next_cursor: rows.length > page.length ? cursorOf(page.at(-1)!) : undefined,
         }
       },
     }),

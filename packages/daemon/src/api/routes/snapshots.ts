@@ -54,7 +54,7 @@ export function snapshotRoutes({ sessions }: Services): Route[] {
         const page = rows.slice(0, limit)
         return {
           snapshots: page.map(view),
-          ...(rows.length > limit ? { next_cursor: cursorOf(page.at(-1)!) } : {}),
+          next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : undefined,
         }
       },
     }),

@@ -90,7 +90,7 @@ export function leasesOf(
     onIdle: autoDeleteInterval === 0 ? ('destroy' as const) : ('stop' as const),
     onLifetime: 'destroy' as const,
     stoppedTtlMs: autoDeleteInterval > 0 ? autoDeleteInterval * 60_000 : null,
-    ...(ttlMinutes ? { lifetimeMs: ttlMinutes * 60_000 } : {}),
+    lifetimeMs: ttlMinutes ? ttlMinutes * 60_000 : undefined,
   }
 }
 
@@ -116,8 +116,8 @@ function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
   if (cpu === undefined && memory === undefined && disk === undefined) return undefined
   return {
     cpu,
-    ...(memory === undefined ? {} : { memoryMb: Math.round(memory * 1024) }),
-    ...(disk === undefined ? {} : { diskMb: Math.round(disk * 1024) }),
+    memoryMb: memory && Math.round(memory * 1024),
+    diskMb: disk && Math.round(disk * 1024),
   }
 }
 

@@ -39,7 +39,7 @@ export function processRoutes(entry: Entry): void {
     return run(call, body, {
       cmd: '/bin/sh',
       args: ['-c', runner, 'sh', ...args],
-      ...(long ? { stdin: body.command } : {}),
+      stdin: long ? body.command : undefined,
     })
   })
 

@@ -88,9 +88,8 @@ export function sandboxView(place: FrontPlace, session: Session, record: Sandbox
     autoPauseInterval: 0,
     autoArchiveInterval: record.autoArchiveInterval ?? 0,
     autoDeleteInterval: record.autoDeleteInterval ?? -1,
-    ...(end === undefined || session.on_lifetime !== 'destroy'
-      ? {}
-      : { autoDestroyAt: new Date(end).toISOString() }),
+    autoDestroyAt:
+      end === undefined || session.on_lifetime !== 'destroy' ? undefined : new Date(end).toISOString(),
     volumes: [],
     sandboxClass: 'container',
     createdAt: new Date(session.created_at).toISOString(),

@@ -89,7 +89,7 @@ async function send(request: FastifyRequest, reply: FastifyReply, files: Files, 
   const { size } = await files.stat(file)
   const zipped = /^\s*gzip\s*$/i.test(request.headers['accept-encoding'] ?? '')
   const range = zipped || size === 0 ? undefined : byteRange(request.headers.range, size)
-  const stream = await files.readStream(file, range ? { start: range.start, end: range.end } : {})
+  const stream = await files.readStream(file, range)
   const name = encodeURIComponent(path.posix.basename(file))
   reply.header('content-type', 'application/octet-stream').header('accept-ranges', 'bytes')
   // Content of a sandbox must never run in a browser under our origin.

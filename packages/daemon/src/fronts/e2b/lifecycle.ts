@@ -209,9 +209,9 @@ export class Sandboxes {
     return {
       ...this.listed(session, record),
       domain: this.domain,
-      ...(includes(caller.scopes, 'exec')
-        ? { envdAccessToken: await this.#access.tokenOf(session.id, caller.keyId) }
-        : {}),
+      envdAccessToken: includes(caller.scopes, 'exec')
+        ? await this.#access.tokenOf(session.id, caller.keyId)
+        : undefined,
       allowInternetAccess: session.network === 'open',
       network: { allowPublicTraffic: record.publicTraffic },
       lifecycle: { onTimeout: record.autoPause ? 'pause' : 'kill', autoResume: record.autoResume },

@@ -45,12 +45,12 @@ export class Processes {
       cmd: text(config, 'cmd'),
       args: strings(config.args),
       env: variables(part(config, 'envs')),
+      cwd: typeof config.cwd === 'string' && config.cwd !== '' ? config.cwd : undefined,
     }
-    const cwd = typeof config.cwd === 'string' && config.cwd !== '' ? { cwd: config.cwd } : {}
     const pid = newPid()
     const execId = idOf(pid)
     if (part(message, 'pty')) {
-      const options = { terminalId: execId, ...command, ...cwd, ...sizeOf(size) }
+      const options = { terminalId: execId, ...command, ...sizeOf(size) }
       await sessions.terminals.open(caller, session.id, options)
       await this.#tag(call, pid)
       yield { event: { start: { pid } } }
@@ -60,9 +60,8 @@ export class Processes {
     const found = await sessions.commands.start(caller, session.id, execId, {
       kind: 'run',
       ...command,
-      ...cwd,
       // Older clients do not send this field and expect an open stdin.
-      ...(message.stdin === false ? {} : { stdin: 'pipe' as const }),
+      stdin: message.stdin === false ? undefined : ('pipe' as const),
       timeoutMs: deadlineMs,
       detached: true,
       // Events carry the output, so the result does not repeat it.

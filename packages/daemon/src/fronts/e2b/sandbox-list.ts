@@ -46,7 +46,7 @@ export async function listSandboxes(
   const items = rest.slice(0, limit)
   return {
     items: items.map((session) => sandboxes.listed(session, records.get(session.id))),
-    ...(rest.length > limit ? { next: cursorOf(items.at(-1)!) } : {}),
+    next: rest.length > limit ? cursorOf(items.at(-1)!) : undefined,
   }
 }
 

@@ -13,7 +13,7 @@ export function snapshotRoutes(entry: Entry, sandboxes: Sandboxes): void {
   entry.add('POST', ['/sandboxes/:id/snapshots'], 'exec', async ({ caller, id, request, reply }) => {
     const { name } = parsed(schemas.snapshotBody, request.body)
     await sandboxes.find(caller, id)
-    const row = await sessions.snapshots.create(caller, id, name === undefined ? {} : { name })
+    const row = await sessions.snapshots.create(caller, id, { name })
     reply.code(201)
     return snapshotView(row)
   })
@@ -22,7 +22,7 @@ export function snapshotRoutes(entry: Entry, sandboxes: Sandboxes): void {
     const rows = await sessions.snapshots.list(caller, {
       limit: limit + 1,
       sessionId: sandboxID,
-      ...(nextToken === undefined ? {} : { after: placeOf(nextToken)! }),
+      after: placeOf(nextToken),
     })
     const page = rows.slice(0, limit)
     if (rows.length > limit) reply.header('x-next-token', cursorOf(page.at(-1)!))

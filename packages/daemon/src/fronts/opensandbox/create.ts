@@ -39,12 +39,12 @@ function requestOf(entry: Entry, body: CreateBody): CreateRequest {
     ...(body.image ? { image: body.image.uri } : { snapshotId: body.snapshotId! }),
     labels: metadataOf(body.metadata ?? {}),
     env: body.env ?? {},
-    ...(body.resourceLimits ? { limits: limitsOf(body.resourceLimits) } : {}),
+    limits: body.resourceLimits && limitsOf(body.resourceLimits),
     network: networkOf(policyOf(body.networkPolicy)),
     // Only the timeout ends the sandbox. Without one, it stops after the longest idle time that the daemon allows.
     ttlMs: config.max_ttl_seconds * 1000,
     onIdle: 'stop',
-    ...(body.timeout === undefined ? {} : { lifetimeMs: body.timeout * 1000 }),
+    lifetimeMs: body.timeout && body.timeout * 1000,
     onLifetime: 'destroy',
     wakeOnUse: false,
   }

@@ -33,7 +33,7 @@ export function endpointRoutes(entry: Entry): void {
     const { secureAccess } = await keptOf(entry, session)
     const visibility = secureAccess || expires !== undefined ? 'private' : 'public'
     // A signed URL does not change the visibility of an open port.
-    await ports.open(call.caller, call.id, { port, ...(expires === undefined ? { visibility } : {}) })
+    await ports.open(call.caller, call.id, expires === undefined ? { port, visibility } : { port })
     // Without a configured domain, names such as 3000-id.localhost resolve only in browsers.
     const named = config.domain === undefined ? undefined : ports.addresses!.url(call.id, port)
     if (visibility === 'public')

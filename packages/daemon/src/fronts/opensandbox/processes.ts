@@ -111,13 +111,13 @@ export async function interrupt(running: LiveCommand): Promise<void> {
 function statusOf(row: Command['row']): object {
   const words: unknown = JSON.parse(row.command)
   const exitCode = row.status === 'done' ? resultOf(row).exitCode : null
+  const failure = exitCode ? `exit status ${exitCode}` : undefined
   return {
     id: row.exec_id,
     content: Array.isArray(words) ? words.at(-1) : words,
     running: row.status === 'running',
     exit_code: exitCode,
-    ...(row.status === 'lost' ? { error: 'the sandbox ended before the command did' } : {}),
-    ...(exitCode ? { error: `exit status ${exitCode}` } : {}),
+    error: row.status === 'lost' ? 'the sandbox ended before the command did' : failure,
     started_at: new Date(row.created_at).toISOString(),
     finished_at: row.ended_at === null ? null : new Date(row.ended_at).toISOString(),
   }

@@ -24,8 +24,8 @@ export function snapshotRoutes(entry: Entry): void {
   entry.lifecycle('GET', '/snapshots', 'read', async (call) => {
     const { sandboxId, name } = call.query
     const states = statesAsked(call)
-    const ofOne = typeof sandboxId === 'string' ? { sessionId: sandboxId } : {}
-    const all = await everything((options) => snapshots.list(call.caller, { ...ofOne, ...options }))
+    const sessionId = typeof sandboxId === 'string' ? sandboxId : undefined
+    const all = await everything((options) => snapshots.list(call.caller, { sessionId, ...options }))
     const wanted = all.filter(
       (row) =>
         sessions.isHere(row) &&
@@ -51,7 +51,7 @@ function view(row: Row): object {
   return {
     id: row.id,
     sandboxId: row.session_id,
-    ...(row.name === null ? {} : { name: row.name }),
+    name: row.name ?? undefined,
     status: { state: 'Ready', reason: 'snapshot_ready', lastTransitionAt: createdAt },
     createdAt,
   }

@@ -52,7 +52,7 @@ export function sandboxView(session: Session, kept: Kept = missing): object {
     metadata: JSON.parse(session.labels),
     extensions: kept.extensions,
     entrypoint: kept.entrypoint,
-    ...(ends === undefined ? {} : { expiresAt: new Date(ends).toISOString() }),
+    expiresAt: ends === undefined ? undefined : new Date(ends).toISOString(),
     createdAt: new Date(session.created_at).toISOString(),
   }
 }

@@ -48,8 +48,8 @@ export async function everything<T extends { created_at: number; id: string }>(
   const all: T[] = []
   for (;;) {
     const last = all.at(-1)
-    const after = last ? { after: { createdAt: last.created_at, id: last.id } } : {}
-    const some = await list({ limit: batch, ...after })
+    const after = last && { createdAt: last.created_at, id: last.id }
+    const some = await list({ limit: batch, after })
     all.push(...some)
     if (some.length < batch) return all
   }

@@ -58,20 +58,21 @@ export async function createSandbox(
   const { sessions } = entry.services
   const body = parsed(createBody, call.body)
   refuseAbsent(body)
+  const snapshotId = body.source?.type === 'snapshot' ? body.source.snapshotId : undefined
   const kept: Kept = {
     timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, entry.longestMs),
     persistent: body.persistent ?? true,
     runtime: body.runtime,
-    ...(body.source?.type === 'snapshot' ? { currentSnapshotId: body.source.snapshotId } : {}),
+    currentSnapshotId: snapshotId,
     snapshotExpirationMs: body.snapshotExpiration,
   }
-  if (body.source?.type === 'snapshot') await findSnapshot(entry, call.caller, body.source.snapshotId)
+  if (snapshotId !== undefined) await findSnapshot(entry, call.caller, snapshotId)
   const request: CreateRequest = {
     name: body.name ?? `sandbox-${randomId(10)}`,
     labels: { ...body.tags, [frontLabel]: frontName },
     env: body.env,
     image: imageOf(entry, body),
-    ...(body.source?.type === 'snapshot' ? { snapshotId: body.source.snapshotId } : {}),
+    snapshotId,
     limits: limitsOf(entry, body.resources),
     network: networkOf(policyOf(body.networkPolicy)),
     // Only the timeout ends the sandbox, because the vendor has no idle time.

@@ -92,7 +92,7 @@ export function processRoutes(entry: Entry): VercelRoute[] {
             // Events carry the output, so the result does not repeat it.
             maxOutputBytes: 1,
             outputBufferBytes: outputBytes,
-            ...(body.attachStdin ? { stdin: 'pipe' as const } : {}),
+            stdin: body.attachStdin ? ('pipe' as const) : undefined,
           },
           { incarnation: session.incarnation },
         )

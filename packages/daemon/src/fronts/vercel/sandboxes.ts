@@ -33,7 +33,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
     sandbox: sandboxView(session, kept),
     session: sessionView(entry, session),
     routes: await routesOf(entry, session),
-    ...(resumed === undefined ? {} : { resumed }),
+    resumed,
   })
 
   const create = async (call: Parameters<VercelRoute['handle']>[0]) => {
@@ -100,10 +100,9 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
           throw notSupported('Changing a persistent sandbox to a non-persistent one')
         const kept: Kept = {
           ...before,
-          ...(changes.timeout === undefined ? {} : { timeoutMs: Math.min(changes.timeout, entry.longestMs) }),
-          ...(changes.snapshotExpiration === undefined
-            ? {}
-            : { snapshotExpirationMs: changes.snapshotExpiration }),
+          timeoutMs:
+            changes.timeout === undefined ? before.timeoutMs : Math.min(changes.timeout, entry.longestMs),
+          snapshotExpirationMs: changes.snapshotExpiration ?? before.snapshotExpirationMs,
         }
         await entry.keep(session, kept)
         const changed = await sessions.get(caller, session.id)
@@ -144,10 +143,8 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
           throw notSupported('Changing the network policy in a fork')
         const copy = await forkOf(entry, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
         const rest = async () => {
-          const kept = {
-            ...(await entry.kept(origin)),
-            ...(asked.timeout ? { timeoutMs: asked.timeout } : {}),
-          }
+          const before = await entry.kept(origin)
+          const kept = { ...before, timeoutMs: asked.timeout || before.timeoutMs }
           await entry.keep(copy, kept)
           await sessions.setLifetime(caller, copy.id, kept.timeoutMs)
           const ports = (await routesOf(entry, origin)).map(({ port }) => port)

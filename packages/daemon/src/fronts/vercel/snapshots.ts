@@ -37,7 +37,7 @@ export function snapshotRoutes(entry: Entry): VercelRoute[] {
       sizeBytes: row.size_bytes ?? 0,
       createdAt: row.created_at,
       updatedAt: row.created_at,
-      ...(kept?.expiresAt === undefined ? {} : { expiresAt: kept.expiresAt }),
+      expiresAt: kept?.expiresAt,
     }
   }
 
@@ -58,7 +58,7 @@ export function snapshotRoutes(entry: Entry): VercelRoute[] {
         const lifeMs = expiration ?? before.snapshotExpirationMs ?? 0
         const kept: KeptSnapshot = {
           sid: sidOf(session),
-          ...(lifeMs > 0 ? { expiresAt: row.created_at + lifeMs } : {}),
+          expiresAt: lifeMs > 0 ? row.created_at + lifeMs : undefined,
         }
         await entry.place.records.put(caller.projectId, kind, row.id, kept)
         await entry.keep(session, { ...before, currentSnapshotId: row.id })
@@ -76,7 +76,7 @@ export function snapshotRoutes(entry: Entry): VercelRoute[] {
         const session = name === undefined ? undefined : await entry.findByName(caller, name)
         if (name !== undefined && !session) return { snapshots: [], pagination: { count: 0, next: null } }
         const rows = await snapshots.list(caller, {
-          ...(session ? { sessionId: session.id } : {}),
+          sessionId: session?.id,
           limit: limit + 1,
           after: placeOf(cursor),
         })

@@ -53,9 +53,9 @@ async function clone(
     url,
     path: '.',
     token: password,
-    ...(password === undefined || !username ? {} : { username }),
-    ...(revision === undefined || commit ? {} : { branch: revision }),
-    ...(depth === undefined || commit ? {} : { depth }),
+    username: password === undefined ? undefined : username || undefined,
+    branch: commit ? undefined : revision,
+    depth: commit ? undefined : depth,
     signal,
   })
   if (commit)

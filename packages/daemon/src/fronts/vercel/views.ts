@@ -45,7 +45,7 @@ export function sandboxView(session: Session, kept: Kept) {
     currentSnapshotId: kept.currentSnapshotId,
     status: statuses[session.status],
     statusUpdatedAt: session.status_at,
-    ...(session.workdir === null ? {} : { cwd: session.workdir }),
+    cwd: session.workdir ?? undefined,
     tags: tagsOf(session),
     snapshotExpiration: kept.snapshotExpirationMs,
   }
@@ -65,9 +65,9 @@ export function sessionView(entry: Entry, session: Session, incarnation = sessio
     startedAt: session.started_at,
     createdAt: session.started_at,
     updatedAt: session.status_at,
-    ...(status === 'stopped' ? { stoppedAt: session.status_at } : {}),
+    stoppedAt: status === 'stopped' ? session.status_at : undefined,
     cwd: session.workdir ?? '/',
-    ...(session.snapshot_id === null ? {} : { sourceSnapshotId: session.snapshot_id }),
+    sourceSnapshotId: session.snapshot_id ?? undefined,
     networkPolicy: policyOf(session),
   }
 }
@@ -106,7 +106,7 @@ export function commandView(session: Session, row: Omit<ExecRow, 'events'>) {
     sessionId: sidOf(session, row.incarnation),
     exitCode: exitCodeOf(row),
     startedAt: row.created_at,
-    ...(result?.durationMs === undefined ? {} : { durationMs: Math.round(result.durationMs) }),
+    durationMs: result?.durationMs && Math.round(result.durationMs),
   }
 }
 

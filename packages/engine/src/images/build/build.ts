@@ -39,7 +39,6 @@ export async function buildImage(
   const name = parseReference(options.name ?? recipe.name.toLowerCase()).name
   const folder = await layerDraft(draft)
   const tell = (step: string) => options.onProgress?.({ phase: 'build', step })
-  const signal = options.signal ? { signal: options.signal } : {}
   const { facts, diffId } = await runProgram(
     {
       cmd: options.mmdebstrap ?? 'mmdebstrap',
@@ -47,14 +46,14 @@ export async function buildImage(
       env: { TMPDIR: draft.folder },
       install: 'apt-get install mmdebstrap',
       onLine: (line) => /^I: /.test(line) && !line.includes(draft.folder) && tell(line.slice(3)),
-      ...signal,
+      signal: options.signal,
     },
     (stdout) =>
       unpackStream(stdout as Readable, join(folder, 'fs'), {
         runner: options.runner,
         limits: options.limits,
         volatile: options.volatile ?? false,
-        ...signal,
+        signal: options.signal,
       }),
   )
   await draft.need([diffId.slice('sha256:'.length)])

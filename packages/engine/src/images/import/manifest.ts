@@ -53,7 +53,7 @@ export function parseConfig(bytes: Uint8Array): ConfigDocument {
     )
   const env = Array.isArray(config.Env) ? config.Env : []
   return {
-    ...(typeof json.created === 'string' ? { created: json.created } : {}),
+    created: typeof json.created === 'string' ? json.created : undefined,
     diffIds: rootfs.diff_ids,
     env: env.filter((entry): entry is string => typeof entry === 'string'),
     workdir: text(config.WorkingDir),
@@ -121,7 +121,7 @@ function descriptor(value: unknown): Descriptor {
     digest,
     size: typeof size === 'number' && size >= 0 ? size : 0,
     annotations: Object.fromEntries(named) as Record<string, string>,
-    ...(typeof os === 'string' && typeof architecture === 'string' ? { platform: { os, architecture } } : {}),
+    platform: typeof os === 'string' && typeof architecture === 'string' ? { os, architecture } : undefined,
   }
 }
 

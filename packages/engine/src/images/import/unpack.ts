@@ -151,8 +151,8 @@ function refusal(message: string, errno: unknown): SandboxError {
 function factsOf(answer: Record<string, unknown>): LayerFacts {
   const { entries, bytes, foreignOwners, skippedAttributes, skippedDevices, opaque } =
     answer as unknown as LayerFacts
-  const devices = skippedDevices ? { skippedDevices } : {}
-  return { version: 1, entries, bytes, foreignOwners, skippedAttributes, ...devices, opaque }
+  const devices = skippedDevices || undefined
+  return { version: 1, entries, bytes, foreignOwners, skippedAttributes, skippedDevices: devices, opaque }
 }
 
 function parseAnswer(text: string): Record<string, unknown> {

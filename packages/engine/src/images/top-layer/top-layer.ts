@@ -37,7 +37,7 @@ export async function topLayerOf(
     throw new SandboxError(answer.error.code, answer.error.message, { hint: answer.error.hints })
   const entries = answer.entries.map(({ content, ...entry }) => ({
     ...entry,
-    ...(content === undefined ? {} : { content: Buffer.from(content, 'base64') }),
+    content: content === undefined ? undefined : Buffer.from(content, 'base64'),
   }))
   return { config: answer.config, entries }
 }

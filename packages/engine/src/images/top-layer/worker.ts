@@ -13,7 +13,7 @@ function answer(): TopLayerResponse {
       config,
       entries: entries.map(({ content, ...entry }) => ({
         ...entry,
-        ...(content === undefined ? {} : { content: content.toString('base64') }),
+        content: content?.toString('base64'),
       })),
     }
   } catch (error) {

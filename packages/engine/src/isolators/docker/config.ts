@@ -70,7 +70,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
     WorkingDir: '/',
     Env: environmentOf([spec.env], { imageSetsPath: !ofHost(spec.image) }),
     // Set only for images that may have a health check, because Podman starts a timer for it.
-    ...(ofHost(spec.image) ? {} : { Healthcheck: { Test: ['NONE'] } }),
+    Healthcheck: ofHost(spec.image) ? undefined : { Test: ['NONE'] },
     StopSignal: 'SIGKILL',
     StopTimeout: 0,
     // An empty pipe. Without it Podman's runtime gives the machine's own /dev/null to the container's root as

@@ -194,7 +194,7 @@ export class DockerIsolator implements Isolator {
     const found = await this.find(place)
     if (!found) throw new SandboxError('not_found', `sandbox ${place.sandboxId} has no container`)
     const sizeBytes = await this.own().images.commit(found.container, place.sandboxId, snapshotId)
-    return sizeBytes === undefined ? {} : { sizeBytes }
+    return { sizeBytes }
   }
 
   hasImage(reference: string): Promise<boolean> {

@@ -92,14 +92,13 @@ export function ociConfig(input: ConfigInput): object {
       oomScoreAdj: 500,
       // In the other runtimes the runner sets these itself: a runtime needs CAP_SYS_RESOURCE for that in a user
       // namespace that is not root's.
-      ...(input.runtime === 'runsc'
-        ? {
-            rlimits: [
+      rlimits:
+        input.runtime === 'runsc'
+          ? [
               { type: 'RLIMIT_NOFILE', soft: openFiles, hard: openFiles },
               { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
-            ],
-          }
-        : {}),
+            ]
+          : undefined,
     },
     root: { path: 'rootfs', readonly: false },
     mounts: [
@@ -182,13 +181,12 @@ export function ociConfig(input: ConfigInput): object {
     },
     // Precompiled, so that crun compiles nothing. The shim checks that PID 1 has a filter, in case a runtime ignores
     // it.
-    ...(input.runtime === 'crun'
-      ? {
-          annotations: {
+    annotations:
+      input.runtime === 'crun'
+        ? {
             'run.oci.seccomp_bpf_data': filterFor(input.architecture, { setuid: !writesToHost(spec) }),
-          },
-        }
-      : {}),
+          }
+        : undefined,
   }
 }
 

@@ -161,18 +161,13 @@ function createOptions(spec: CreateSpec) {
       ...(spec.deferReady ? { [setupLabel]: new Date().toISOString() } : {}),
     },
     env: envVars,
-    ...(resources
-      ? { limits: defined({ cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb }) }
-      : {}),
+    limits: resources && { cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb },
     // At the end of its lease, the sandbox stops and keeps its disk. With a lifetime, only the lifetime ends it.
     onIdle: 'stop' as const,
     onLifetime: 'stop' as const,
-    ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds, ttlSeconds: lifetimeSeconds }),
+    lifetimeSeconds,
+    ttlSeconds: lifetimeSeconds,
     idempotencyKey: randomId(26),
-    ...(providerOptions ? { extra: providerOptions } : {}),
+    extra: providerOptions,
   }
-}
-
-function defined<T extends object>(values: T): T {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
 }

@@ -85,7 +85,7 @@ export async function startProcess(
       cwd,
       timeoutMs,
       execId,
-      ...(spec.stdin === 'empty' ? {} : { stdinOpen: true }),
+      stdinOpen: spec.stdin !== 'empty',
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all output, so the result omits it.
       maxOutputBytes: 1,

@@ -42,7 +42,7 @@ export class DaemonShell implements SandboxShell {
     const { execId, timeoutMs, ...rest } = options
     const running = this.#session.exec(command, {
       shell: this.name,
-      ...(timeoutMs === undefined ? {} : { timeoutMs: checkMs(timeoutMs, 'timeoutMs') }),
+      timeoutMs: timeoutMs === undefined ? undefined : checkMs(timeoutMs, 'timeoutMs'),
       execId,
       ...rest,
     })
@@ -54,9 +54,7 @@ export class DaemonShell implements SandboxShell {
     options: Omit<ShellExecOptions, 'execId' | 'timeoutMs'> = {},
   ): Promise<ShellResult> {
     const { signal, onOutput } = options
-    const waiting = this.#session
-      .command(execId)
-      .wait<ExecResult>({ signal, ...(onOutput ? { onOutput } : {}) })
+    const waiting = this.#session.command(execId).wait<ExecResult>({ signal, onOutput })
     return this.#after(await translating(this.#session.id, waiting))
   }
 

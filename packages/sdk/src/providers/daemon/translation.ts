@@ -20,7 +20,7 @@ export function infoOf(info: SessionInfo): SandboxInfo {
     label,
     labels: Object.fromEntries(Object.entries(info.labels).filter(([key]) => !ownLabels.includes(key))),
     createdAt: info.createdAt,
-    ...(ends.length === 0 ? {} : { expiresAt: new Date(Math.min(...ends)) }),
+    expiresAt: ends.length === 0 ? undefined : new Date(Math.min(...ends)),
   }
 }
 

@@ -73,10 +73,10 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
     ...(autoPauseInterval ? {} : { autoStopInterval: defaultAutoStop }),
     public: false,
     ...providerOptions,
-    ...(name === undefined ? {} : { name: await vendorName(name) }),
-    ...(image === undefined ? {} : { image }),
-    ...(snapshotId === undefined ? {} : { snapshot: snapshotId }),
-    ...(resources ? { resources: resourcesOf(resources) } : {}),
+    name: name === undefined ? undefined : await vendorName(name),
+    image,
+    snapshot: snapshotId,
+    resources: resources && resourcesOf(resources),
     envVars,
     labels: labelsOf({ ...spec, createId }),
   }
@@ -85,8 +85,8 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
 /** The vendor counts memory and disk in whole GiB, and whole processors: round up. */
 function resourcesOf({ vcpus, memoryMb, diskMb }: NonNullable<CreateSpec['resources']>) {
   return {
-    ...(vcpus === undefined ? {} : { cpu: Math.ceil(vcpus) }),
-    ...(memoryMb === undefined ? {} : { memory: Math.ceil(memoryMb / 1024) }),
-    ...(diskMb === undefined ? {} : { disk: Math.ceil(diskMb / 1024) }),
+    cpu: vcpus && Math.ceil(vcpus),
+    memory: memoryMb && Math.ceil(memoryMb / 1024),
+    disk: diskMb && Math.ceil(diskMb / 1024),
   }
 }

@@ -213,9 +213,9 @@ function snapshotInfo({ name, size, createdAt, sourceSandboxId }: DaytonaSnapsho
   return {
     snapshotId: name,
     name: name.slice(snapshotPrefix.length),
-    ...(createdAt === undefined ? {} : { createdAt: new Date(createdAt) }),
+    createdAt: createdAt === undefined ? undefined : new Date(createdAt),
     // The vendor counts in GiB.
-    ...(typeof size === 'number' ? { sizeBytes: Math.round(size * 2 ** 30) } : {}),
-    ...(sourceSandboxId ? { sandboxId: sourceSandboxId } : {}),
+    sizeBytes: typeof size === 'number' ? Math.round(size * 2 ** 30) : undefined,
+    sandboxId: sourceSandboxId || undefined,
   }
 }

@@ -16,7 +16,7 @@ export function translated(error: unknown, what: string, sandboxId?: string): Sa
     hint: hints[known],
     details: {
       status: statusCode,
-      ...(typeof code === 'string' ? { vendorCode: code } : {}),
+      vendorCode: typeof code === 'string' ? code : undefined,
       retryAfterMs,
     },
   })

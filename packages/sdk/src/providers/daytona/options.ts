@@ -39,7 +39,7 @@ export function configOf(options: DaytonaProviderOptions) {
   return {
     ...(apiKey ? { apiKey } : { jwtToken: jwtToken!, organizationId: organizationId! }),
     apiUrl: options.apiUrl ?? env.DAYTONA_API_URL ?? cloud,
-    ...(target === undefined ? {} : { target }),
+    target,
     requestTimeoutMs: checkMs(options.requestTimeoutMs ?? 60_000, 'requestTimeoutMs'),
     // The SDK's event socket would keep the process alive, so we poll.
     useDeprecatedPolling: true,

@@ -73,7 +73,7 @@ export class DaytonaProcess implements ProcessDriver {
           ...call,
           env: spec.env,
           waitMs: rid === '-' ? 0 : incarnation.pollMs,
-          ...(mode === 'd' ? { input: head } : {}),
+          input: mode === 'd' ? head : undefined,
         }),
       call.signal,
     )
@@ -184,7 +184,7 @@ export class DaytonaProcess implements ProcessDriver {
       const [line] = await this.#ask(request, {
         ...call,
         waitMs: this.#incarnation.pollMs,
-        ...(text === '-' ? {} : { input: data }),
+        input: text === '-' ? undefined : data,
       })
       if (line === 'ok') return
       if (line === 'closed') throw closed()

@@ -95,7 +95,7 @@ export class DaytonaSandbox implements SandboxDriver {
       return {
         execId: execId!,
         running: state === 'running',
-        ...(state === 'x' ? { exit: exitOf(exit) } : {}),
+        exit: state === 'x' ? exitOf(exit) : undefined,
         ...(cmd === undefined ? {} : { cmd, args }),
         startedAt: new Date(Number(startedAt)),
       }

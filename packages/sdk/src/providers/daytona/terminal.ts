@@ -42,7 +42,7 @@ export class DaytonaTerminal implements SandboxTerminal {
     const spec = {
       ...(cmd === undefined ? loginShell : { cmd, args }),
       env: { TERM: 'xterm-256color', ...env },
-      ...(cwd === undefined ? {} : { cwd }),
+      cwd,
       // A separate namespace: a process may have the same id.
       execId: `~${terminalId}`,
       stdin: 'pipe',

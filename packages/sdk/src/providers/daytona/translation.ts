@@ -46,8 +46,8 @@ export function infoOf(sandbox: DaytonaSandboxObject): SandboxInfo {
     name,
     label,
     labels: Object.fromEntries(Object.entries(labels).filter(([key]) => !ownLabels.includes(key))),
-    ...(createdAt ? { createdAt } : {}),
-    ...(expiresAt ? { expiresAt } : {}),
+    createdAt,
+    expiresAt,
   }
 }
 

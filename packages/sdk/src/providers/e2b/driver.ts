@@ -124,7 +124,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
             ...access,
             query: { metadata: { ...filter.labels, [ownMark]: '1' }, state },
             limit: Math.min(limit ?? 100, 100),
-            ...(nextToken === undefined ? {} : { nextToken }),
+            nextToken,
           })
           return { items: await pages.nextItems(), next: pages.hasNext ? pages.nextToken : undefined }
         },
@@ -162,7 +162,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         const pages = sdk.listSnapshots({ ...access })
         while (pages.hasNext)
           for (const { snapshotId, names } of await pages.nextItems())
-            all.push({ snapshotId, ...(names[0] === undefined ? {} : { name: names[0] }) })
+            all.push({ snapshotId, name: names[0] })
         return all
       },
       { signal },
@@ -204,7 +204,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         network: { allowPublicTraffic: false, ...(network as object | undefined) },
         metadata: metadataOf(spec, { stops: own.lifecycle === undefined }),
         envs: { ...spec.envVars },
-        ...(lifetimeMs === undefined ? {} : { timeoutMs: lifetimeMs }),
+        timeoutMs: lifetimeMs,
       },
     }
   }

@@ -34,18 +34,18 @@ export function accessOf(options: E2BProviderOptions): E2BAccess {
     apiKey,
     apiUrl,
     sandboxUrl,
-    ...(domain ? { domain } : {}),
-    ...(requestTimeoutMs === undefined ? {} : { requestTimeoutMs }),
+    domain: domain || undefined,
+    requestTimeoutMs,
   }
 }
 
 export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_DOMAIN: domain } = env
   return {
-    ...(apiKey ? { apiKey } : {}),
-    ...(apiUrl ? { apiUrl } : {}),
-    ...(sandboxUrl ? { sandboxUrl } : {}),
-    ...(domain ? { domain } : {}),
+    apiKey: apiKey || undefined,
+    apiUrl: apiUrl || undefined,
+    sandboxUrl: sandboxUrl || undefined,
+    domain: domain || undefined,
   }
 }
 

@@ -48,8 +48,8 @@ export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefi
     labels: Object.fromEntries(
       Object.entries(metadata).filter(([key]) => key !== ownMark && !key.startsWith(`${ownMark}.`)),
     ),
-    ...(Number.isFinite(created) ? { createdAt: new Date(created) } : {}),
-    ...(Number.isFinite(vendor.endAt.getTime()) ? { expiresAt: vendor.endAt } : {}),
+    createdAt: Number.isFinite(created) ? new Date(created) : undefined,
+    expiresAt: Number.isFinite(vendor.endAt.getTime()) ? vendor.endAt : undefined,
   }
 }
 

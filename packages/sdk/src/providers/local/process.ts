@@ -41,7 +41,7 @@ export class LocalProcesses {
       env: { ...place.env, [sandboxMarker]: this.#sandboxId },
       stdin: spec.stdin !== 'empty',
       outputBufferBytes: spec.outputBufferBytes,
-      ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs }),
+      timeoutMs: spec.timeoutMs,
     }
     const process = spec.detached
       ? await this.#startDetached(execId, child, place.incarnation)

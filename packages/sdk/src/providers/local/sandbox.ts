@@ -133,14 +133,7 @@ export class LocalSandbox implements SandboxDriver {
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
     const { labels, envVars, label, lifetimeMs } = await this.check()
-    const spec = {
-      labels,
-      envVars,
-      snapshotId,
-      deferReady: false,
-      ...(label ? { label } : {}),
-      ...(lifetimeMs ? { lifetimeMs } : {}),
-    }
+    const spec = { labels, envVars, snapshotId, deferReady: false, label, lifetimeMs }
     try {
       const forks = await Promise.allSettled(
         Array.from({ length: count }, () => this.#driver.create(spec, call)),

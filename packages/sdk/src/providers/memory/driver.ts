@@ -47,7 +47,7 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
     }
     const id = this.#sharedState.id('sandbox')
     const sandbox = new MemorySandbox(this.#sharedState, id, spec, {
-      ...(saved ? { root: copyDirectory(saved.root) } : {}),
+      root: saved && copyDirectory(saved.root),
       creating: spec.deferReady,
     })
     this.#sharedState.sandboxes.set(id, sandbox)

@@ -59,7 +59,7 @@ export class MemorySandbox {
       label,
       labels: { ...labels },
       createdAt: new Date(this.createdAtMs),
-      ...(this.expiresAtMs === undefined ? {} : { expiresAt: new Date(this.expiresAtMs) }),
+      expiresAt: this.expiresAtMs === undefined ? undefined : new Date(this.expiresAtMs),
     }
   }
 

@@ -92,8 +92,9 @@ export class Vfs {
       stack.push({ name: part, node })
     }
     const { name, node } = stack.at(-1)!
-    const parent = stack.at(-2)?.node
-    return { path: pathOf(stack) || '/', name, node, ...(parent?.type === 'directory' ? { parent } : {}) }
+    const above = stack.at(-2)?.node
+    const parent = above?.type === 'directory' ? above : undefined
+    return { path: pathOf(stack) || '/', name, node, parent }
   }
 
   /** The node at a path. Throws `file_not_found` if it does not exist. */

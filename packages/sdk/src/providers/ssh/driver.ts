@@ -275,7 +275,7 @@ function knownFrom(line: string): Known {
     incarnation,
     record,
     workedBy: workerFrom(worker),
-    ...(/^\d+$/.test(expires) ? { expiresAt: Number(expires) } : {}),
+    expiresAt: /^\d+$/.test(expires) ? Number(expires) : undefined,
   }
 }
 
@@ -293,9 +293,9 @@ function infoOf({ sandboxId, status, expiresAt, record, workedBy }: Known): Sand
     status,
     name,
     label,
-    ...(status === 'stopped' && workedBy === 'crashed' ? { rawStatus: 'crashed' } : {}),
+    rawStatus: status === 'stopped' && workedBy === 'crashed' ? 'crashed' : undefined,
     labels: { ...labels },
     createdAt: new Date(createdAt),
-    ...(expiresAt === undefined || status !== 'running' ? {} : { expiresAt: new Date(expiresAt) }),
+    expiresAt: expiresAt === undefined || status !== 'running' ? undefined : new Date(expiresAt),
   }
 }

@@ -33,8 +33,8 @@ export function agentError(
   const said = code === 'provider_error' && facts.stderr ? ` (${facts.stderr.trim().slice(-500)})` : ''
   return new SandboxError(code, `${words}${what}${said}.`, {
     provider: 'ssh',
-    ...(facts.sandboxId ? { sandboxId: facts.sandboxId } : {}),
-    ...(facts.hint ? { hint: facts.hint } : {}),
+    sandboxId: facts.sandboxId,
+    hint: facts.hint,
     details: { status },
   })
 }
@@ -80,7 +80,7 @@ export function connectError(settings: SshSettings, error: unknown): SandboxErro
   return new SandboxError('unavailable', `${host} cannot be reached${reason}.`, {
     ...options,
     hint: 'Check `host` and `port`, and that an SSH server listens there.',
-    ...(typeof code === 'string' ? { details: { errno: code } } : {}),
+    details: typeof code === 'string' ? { errno: code } : undefined,
   })
 }
 

@@ -88,7 +88,7 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     port: options.port === undefined ? 22 : checkPort(options.port),
     username,
     privateKey,
-    ...(privateKeyPath === undefined ? {} : { privateKeyPath: checkPath(privateKeyPath, 'privateKeyPath') }),
+    privateKeyPath: privateKeyPath === undefined ? undefined : checkPath(privateKeyPath, 'privateKeyPath'),
     passphrase,
     agent: agent || undefined,
     knownHosts: listOf(options.knownHosts) ?? [path.join(home, 'known_hosts'), '/etc/ssh/ssh_known_hosts'],
@@ -111,11 +111,7 @@ export function sshOptionsOf(env: Readonly<Record<string, string | undefined>>):
   const host = bracketed ?? plain
   if (host === undefined)
     throw invalid('SANDKASTEN_SSH_HOST does not name a host.', 'Set it to user@host or user@host:port.')
-  return {
-    host,
-    username,
-    ...(port === undefined ? {} : { port: Number(port) }),
-  }
+  return { host, username, port: port === undefined ? undefined : Number(port) }
 }
 
 function listOf(value: string | readonly string[] | undefined): readonly string[] | undefined {

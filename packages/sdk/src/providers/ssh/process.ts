@@ -181,7 +181,7 @@ function exitEvent(seq: number, words: readonly string[]): FollowedExit {
   const signal = name === undefined || name === '-' ? undefined : `SIG${name}`
   const exit: ProcessExit = {
     exitCode: number(code),
-    ...(signal !== undefined && signal in constants.signals ? { signal } : {}),
+    signal: signal !== undefined && signal in constants.signals ? signal : undefined,
     timedOut: timedOut === '1',
     durationMs: number(durationMs),
   }
@@ -189,8 +189,8 @@ function exitEvent(seq: number, words: readonly string[]): FollowedExit {
     seq,
     type: 'exit',
     ...exit,
-    ...(restarted ? { restarted: restarted === '1' } : {}),
-    ...(cwd && cwd !== '-' ? { cwd: folderFrom(cwd) } : {}),
+    restarted: restarted ? restarted === '1' : undefined,
+    cwd: cwd && cwd !== '-' ? folderFrom(cwd) : undefined,
   }
 }
 

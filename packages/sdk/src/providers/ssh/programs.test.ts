@@ -37,9 +37,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
     const sandbox = await sshd.provider().create()
     expect((await sandbox.runCommand({ cmd: 'echo', args: ['works'] })).stdout).toBe('works\n')
     for (const cmd of [undefined, 'cat'])
-      await expect(
-        sandbox.openTerminal({ cols: 80, rows: 24, ...(cmd ? { cmd } : {}) }),
-      ).rejects.toMatchObject({
+      await expect(sandbox.openTerminal({ cols: 80, rows: 24, cmd })).rejects.toMatchObject({
         code: 'unsupported',
         message: expect.stringContaining('script(1)'),
         hint: expect.stringContaining('util-linux'),

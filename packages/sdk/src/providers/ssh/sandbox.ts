@@ -105,7 +105,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
     ).split(' ')
     return new SshProcess(this.#bound(), {
       execId,
-      ...(/^\d+$/.test(pid ?? '') ? { pid: Number(pid) } : {}),
+      pid: /^\d+$/.test(pid ?? '') ? Number(pid) : undefined,
     })
   }
 
@@ -230,7 +230,7 @@ export class SshSandbox implements SandboxDriver, ProcessPlace {
       return {
         pid: Number(pid),
         existed: existed === '1',
-        ...(how.reading ? { stream } : {}),
+        stream: how.reading ? stream : undefined,
       }
     })
   }

@@ -201,12 +201,12 @@ function createParams(spec: CreateSpec): CreateParams {
   return {
     tags: tagsOf(spec, spec.deferReady),
     env: { ...envVars },
-    ...(lifetimeMs === undefined ? {} : { timeout: lifetimeMs }),
-    ...(ports === undefined ? {} : { ports: [...new Set(ports)] }),
-    ...(image === undefined ? {} : { image }),
-    ...(runtime === undefined ? {} : { runtime }),
-    ...(snapshotId === undefined ? {} : { source: { type: 'snapshot', snapshotId } }),
-    ...(vcpus === undefined ? {} : { resources: { vcpus } }),
+    timeout: lifetimeMs,
+    ports: ports && [...new Set(ports)],
+    image,
+    runtime,
+    source: snapshotId === undefined ? undefined : { type: 'snapshot', snapshotId },
+    resources: vcpus === undefined ? undefined : { vcpus },
     ...providerOptions,
   }
 }

@@ -65,7 +65,7 @@ export function translated(
   return new SandboxError('provider_error', `Vercel’s SDK failed: ${String(message).slice(0, 300)}`, {
     provider: 'vercel',
     cause: error,
-    ...(requestId ? { requestId } : {}),
+    requestId: requestId || undefined,
   })
 }
 
@@ -120,10 +120,9 @@ function bodyOf(text: string): { code?: string; message?: string } {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } }
     return {
-      ...(typeof error?.code === 'string' ? { code: error.code } : {}),
-      ...(typeof error?.message === 'string'
-        ? { message: error.message.slice(0, 500).replace(/\.+$/, '') }
-        : {}),
+      code: typeof error?.code === 'string' ? error.code : undefined,
+      message:
+        typeof error?.message === 'string' ? error.message.slice(0, 500).replace(/\.+$/, '') : undefined,
     }
   } catch {
     // An HTML error page from a proxy.

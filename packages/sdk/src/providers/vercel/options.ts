@@ -76,9 +76,9 @@ export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>
   const whole = VERCEL_TOKEN && VERCEL_TEAM_ID && VERCEL_PROJECT_ID
   if (!whole && VERCEL_OIDC_TOKEN) return { oidcToken: VERCEL_OIDC_TOKEN }
   return {
-    ...(VERCEL_TOKEN ? { token: VERCEL_TOKEN } : {}),
-    ...(VERCEL_TEAM_ID ? { teamId: VERCEL_TEAM_ID } : {}),
-    ...(VERCEL_PROJECT_ID ? { projectId: VERCEL_PROJECT_ID } : {}),
+    token: VERCEL_TOKEN || undefined,
+    teamId: VERCEL_TEAM_ID || undefined,
+    projectId: VERCEL_PROJECT_ID || undefined,
   }
 }
 

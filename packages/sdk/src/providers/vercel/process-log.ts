@@ -102,7 +102,7 @@ export function exitOf(text: string): ProcessExit | undefined {
   const [code, signal, late, ms] = match.slice(1).map(Number) as [number, number, number, number]
   return {
     exitCode: code,
-    ...(signal === 0 ? {} : { signal: signalNames[signal] ?? `SIG${signal}` }),
+    signal: signal === 0 ? undefined : (signalNames[signal] ?? `SIG${signal}`),
     timedOut: late === 1,
     durationMs: ms,
   }

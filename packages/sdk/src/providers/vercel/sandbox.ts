@@ -81,7 +81,7 @@ export class VercelSandbox implements SandboxDriver {
       return {
         execId,
         running: !exit,
-        ...(exit ? { exit } : {}),
+        exit,
         ...(cmd === undefined ? {} : { cmd, args }),
       }
     })
@@ -234,8 +234,8 @@ export class VercelSandbox implements SandboxDriver {
     return new SandboxError('not_running', `The sandbox ${this.sandboxId} is ${status}.`, {
       provider: 'vercel',
       sandboxId: this.sandboxId,
-      ...(cause ? { cause } : {}),
-      ...(cause?.requestId === undefined ? {} : { requestId: cause.requestId }),
+      cause,
+      requestId: cause?.requestId,
     })
   }
 

@@ -73,7 +73,7 @@ export function tagsOf(
   const own: Own = {
     n: given.name,
     l: given.label,
-    ...(setup ? { s: Date.now() } : {}),
+    s: setup ? Date.now() : undefined,
     c: randomId(8),
   }
   return { ...given.labels, [ownTag]: packed(own) }
@@ -113,7 +113,7 @@ export function infoOf(data: {
     label: own.l,
     labels,
     createdAt: new Date(data.createdAt),
-    ...(data.expiresAt === undefined ? {} : { expiresAt: new Date(data.expiresAt) }),
+    expiresAt: data.expiresAt === undefined ? undefined : new Date(data.expiresAt),
   }
 }
 
@@ -124,7 +124,7 @@ export function infoOfSandbox(sandbox: VendorSandbox): SandboxInfo {
     name,
     status,
     createdAt: createdAt.getTime(),
-    ...(runs && expiresAt ? { expiresAt: expiresAt.getTime() } : {}),
+    expiresAt: runs ? expiresAt?.getTime() : undefined,
     tags,
   })
 }
@@ -152,7 +152,7 @@ export function notFound(sandboxId: string, cause?: unknown): SandboxError {
     provider: 'vercel',
     sandboxId,
     cause,
-    ...(SandboxError.is(cause) && cause.requestId !== undefined ? { requestId: cause.requestId } : {}),
+    requestId: SandboxError.is(cause) ? cause.requestId : undefined,
   })
 }
 

@@ -33,8 +33,8 @@ export async function repoState(repo: LocalRepo, sent: boolean, { signal }: GitC
     refs[row.slice(row.indexOf(' ') + 1)] = row.slice(0, row.indexOf(' '))
   return {
     sent,
-    ...(head.code === 0 ? { head: head.text } : {}),
-    ...(ref.code === 0 ? { ref: ref.text } : {}),
+    head: head.code === 0 ? head.text : undefined,
+    ref: ref.code === 0 ? ref.text : undefined,
     refs,
   }
 }

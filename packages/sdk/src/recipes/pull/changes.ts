@@ -76,8 +76,8 @@ function conflict(
       : 'changed in the sandbox and here'
   return {
     reason,
-    ...(here.type === 'file' ? { localSha256: here.sha256 } : {}),
-    ...(there.type === 'file' ? { sandboxSha256: there.sha256 } : {}),
+    localSha256: here.type === 'file' ? here.sha256 : undefined,
+    sandboxSha256: there.type === 'file' ? there.sha256 : undefined,
   }
 }
 

@@ -42,7 +42,7 @@ export async function remoteState(
   const head = (
     await remoteGit(sandbox, dir, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], { signal })
   ).stdout.trim()
-  return { ...state, ...(isRefName(ref) ? { ref } : {}), ...(isObjectId(head) ? { head } : {}) }
+  return { ...state, ref: isRefName(ref) ? ref : undefined, head: isObjectId(head) ? head : undefined }
 }
 
 /**

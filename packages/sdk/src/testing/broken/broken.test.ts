@@ -87,6 +87,6 @@ function run(
     leftovers: (id) => working.running(id),
     without: { server: 'memory has no network', reopen: 'the broken object is the one to look at' },
     limits: { ...limits, behaviourMs },
-    ...(only ? { only } : {}),
+    only,
   })
 }

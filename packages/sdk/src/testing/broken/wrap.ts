@@ -35,8 +35,8 @@ export function breakProvider(working: unknown, breakage: Breakage): SandboxProv
       sandbox(
         await real.getOrCreate({
           ...options,
-          ...(onCreate ? { onCreate: (made) => onCreate(sandbox(made)) } : {}),
-          ...(onResume ? { onResume: (found) => onResume(sandbox(found)) } : {}),
+          onCreate: onCreate ? (made) => onCreate(sandbox(made)) : undefined,
+          onResume: onResume ? (found) => onResume(sandbox(found)) : undefined,
         }),
       ),
   }

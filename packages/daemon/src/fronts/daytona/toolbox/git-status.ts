@@ -52,6 +52,7 @@ export function statusView(text: string) {
     detached: head === '(detached)',
     branchPublished: upstream !== undefined,
     upstream,
-    ...(ahead === undefined ? {} : { ahead: Number(ahead), behind: Number(behind) }),
+    ahead: ahead && Number(ahead),
+    behind: behind && Number(behind),
   }
 }

@@ -182,7 +182,7 @@ export function gitRoutes(entry: Entry): void {
   look('branches', async (git, at) => {
     const text = await git.run(at, ['for-each-ref', '--format=%(refname:short)', 'refs/heads'])
     const current = (await git.attempt(at, ['symbolic-ref', '--short', '--quiet', 'HEAD'])).stdout.trim()
-    return { branches: text.split('\n').filter((name) => name !== ''), ...(current ? { current } : {}) }
+    return { branches: text.split('\n').filter((name) => name !== ''), current: current || undefined }
   })
   look('remotes', async (git, at) => {
     const text = (await git.attempt(at, ['config', '--get-regexp', '^remote\\..*\\.url$'])).stdout
@@ -228,7 +228,7 @@ function scopeOf(given: z.infer<typeof scope>): string[] {
 function credentialsFor(url: string, username: string | undefined, password: string): Record<string, string> {
   if (!/^https?:\/\//.test(url))
     throw new SandboxError('invalid_argument', 'username and password need a URL that begins with https://')
-  return gitCredentials(url, { ...(username ? { username } : {}), password })
+  return gitCredentials(url, { username: username || undefined, password })
 }
 
 class Git {

@@ -7,7 +7,7 @@ export function endOf({ exitCode, signal }: ProcessExit): object {
     return { exitCode: -1, exited: false, status, error: status }
   }
   const status = `exit status ${exitCode}`
-  return { exitCode, exited: true, status, ...(exitCode === 0 ? {} : { error: status }) }
+  return { exitCode, exited: true, status, error: exitCode === 0 ? undefined : status }
 }
 
 const signalWords: Readonly<Record<string, string>> = {

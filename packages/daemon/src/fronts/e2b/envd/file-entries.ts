@@ -32,8 +32,8 @@ export async function entryOf(
     owner: owners.ownerOf(stat),
     group: owners.groupOf(stat),
     permissions: `${letters[stat.type]}${rights(mode)}`,
-    ...(stat.mtimeMs === undefined ? {} : { modifiedTime: new Date(stat.mtimeMs).toISOString() }),
-    ...(stat.type === 'symlink' ? { symlinkTarget: await files.readlink(file) } : {}),
+    modifiedTime: stat.mtimeMs === undefined ? undefined : new Date(stat.mtimeMs).toISOString(),
+    symlinkTarget: stat.type === 'symlink' ? await files.readlink(file) : undefined,
     metadata: own,
   }
 }

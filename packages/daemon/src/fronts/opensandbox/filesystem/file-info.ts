@@ -21,7 +21,7 @@ export function fileInfo(file: string, stat: FileStat, owners: Owners): object {
     created_at: new Date(stat.mtimeMs ?? 0).toISOString(),
     owner: owners.ownerOf(stat),
     group: owners.groupOf(stat),
-    ...(stat.mode === undefined ? {} : { mode: Number(stat.mode.toString(8)) }),
+    mode: stat.mode && Number(stat.mode.toString(8)),
   }
 }
 

@@ -39,7 +39,7 @@ export class Daemon {
   constructor(address: DaemonAddress = {}) {
     const socketPath =
       address.socketPath ?? ((address.host ?? process.env.DOCKER_HOST) ? undefined : findSocket())
-    this.address = { ...address, ...(socketPath === undefined ? {} : { socketPath }) }
+    this.address = { ...address, socketPath }
     this.where = socketPath ?? address.host ?? process.env.DOCKER_HOST ?? 'its socket'
   }
 
@@ -89,7 +89,7 @@ export class Daemon {
       kind: components.some(({ Name }) => Name === 'Podman Engine') ? 'podman' : 'docker',
       version: String(version.Version),
       remapped: has('userns') || has('rootless'),
-      ...(has('userns') && rootId !== undefined ? { rootId: Number(rootId) } : {}),
+      rootId: has('userns') && rootId !== undefined ? Number(rootId) : undefined,
       memoryLimit: info.MemoryLimit === true,
       cpuLimit: info.CpuCfsQuota === true || info.CPUCfsQuota === true,
       pidsLimit: info.PidsLimit === true,
@@ -141,7 +141,7 @@ function clientOptions({ socketPath, host }: DaemonAddress): Docker.DockerOption
   const { protocol, hostname, port, username } = new URL(host)
   const secure = port === '2376' || process.env.DOCKER_TLS_VERIFY === '1'
   const kind = protocol === 'ssh:' ? 'ssh' : secure || protocol === 'https:' ? 'https' : 'http'
-  return { ...nothing, host: hostname, port, protocol: kind, ...(username ? { username } : {}) }
+  return { ...nothing, host: hostname, port, protocol: kind, username: username || undefined }
 }
 
 const nothing = {

@@ -37,7 +37,7 @@ export async function openDockerCage(kind: 'docker' | 'podman', { remap = false 
     stateFolder: join(folder, 'state'),
     runFolder: join(folder, 'run'),
     cgroupParent: `/${daemon.group}`,
-    ...(remap && kind === 'podman' ? { userns: 'auto:size=65536' } : {}),
+    userns: remap && kind === 'podman' ? 'auto:size=65536' : undefined,
   }
   const isolator = new DockerIsolator(options)
   let counter = 0

@@ -203,9 +203,10 @@ function parseEnd(text: string): SandboxEnd | undefined {
     exitCode,
     signal,
     killed: fields.killed === true,
-    ...(oomKills === undefined ? {} : { oomKills, oom: oomKills > 0 }),
-    ...(startedAt === undefined ? {} : { startedAt: new Date(startedAt) }),
-    ...(endedAt === undefined ? {} : { endedAt: new Date(endedAt) }),
+    oomKills,
+    oom: oomKills === undefined ? undefined : oomKills > 0,
+    startedAt: startedAt === undefined ? undefined : new Date(startedAt),
+    endedAt: endedAt === undefined ? undefined : new Date(endedAt),
     unwitnessed: false,
     errors: typeof fields.errors === 'string' ? fields.errors : '',
   }

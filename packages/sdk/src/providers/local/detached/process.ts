@@ -196,11 +196,7 @@ interface RemoteError {
 }
 
 function remoteError({ code, message, hints, details }: RemoteError): SandboxError {
-  return new SandboxError(code, message, {
-    provider: 'local',
-    ...(hints ? { hint: hints } : {}),
-    ...(details ? { details } : {}),
-  })
+  return new SandboxError(code, message, { provider: 'local', hint: hints, details })
 }
 
 function goneError(after: number, oldest: number): SandboxError {

@@ -66,9 +66,7 @@ describe.skipIf(!sshdProgram)('connecting', () => {
     appendFileSync(path.join(sshd.folder, 'authorized_keys'), readFileSync(`${file}.pub`))
     const before = sshd.connections()
     for (const passphrase of [undefined, 'wrong horse']) {
-      const error = await failure(
-        sshd.provider({ privateKeyPath: file, ...(passphrase ? { passphrase } : {}) }).list(),
-      )
+      const error = await failure(sshd.provider({ privateKeyPath: file, passphrase }).list())
       expect(error.code).toBe('unauthenticated')
       expect(JSON.stringify([error.message, error.hint, error.stack])).not.toContain('horse')
     }

@@ -59,7 +59,7 @@ export class SshConnection {
           authHandler,
           readyTimeout: connectTimeoutMs,
           hostVerifier: (key) => check.accepts(key),
-          ...(check.algorithms ? { algorithms: { serverHostKey: check.algorithms } } : {}),
+          algorithms: check.algorithms && { serverHostKey: check.algorithms },
         })
       })
     } catch (error) {

@@ -256,11 +256,7 @@ export class AgentStream {
     await this.discard()
     if (this.#status === undefined) return this.#lost() ?? agentError(undefined, { what: 'it was cut off' })
     const { sandboxId, what } = this.#call
-    return agentError(this.#status, {
-      ...(sandboxId ? { sandboxId } : {}),
-      ...(what ? { what } : {}),
-      stderr: this.#stderr,
-    })
+    return agentError(this.#status, { sandboxId, what, stderr: this.#stderr })
   }
 
   /** Undefined until the response has ended, and when it was cut off. */
