@@ -1,7 +1,7 @@
 import { E2BProvider, type E2BProviderOptions } from '@sandkasten/sdk/e2b'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { GitServer, removeTempFolders } from '../../packages/sdk/src/recipes/test-kit.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { GitServer, removeTempFolders } from '../../../packages/sdk/src/recipes/test-kit.ts'
 
 interface Sent {
   readonly template: string

@@ -5,10 +5,10 @@ import { promisify } from 'node:util'
 import { VercelSandboxExecutor } from '@sandkasten/sdk/executor'
 import { Sandbox, Snapshot } from '@vercel/sandbox'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
+const root = path.resolve(import.meta.dirname, '../../..')
 const missing = await isolationMissing()
 
 /** The vendor's own SDK, unmodified, against the front. */

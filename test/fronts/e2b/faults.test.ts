@@ -1,8 +1,8 @@
 import { SandboxError, type SandboxHandle } from '@sandkasten/sdk'
 import { E2BProvider } from '@sandkasten/sdk/e2b'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { type Fault, FaultProxy } from './fault-proxy.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { type Fault, FaultProxy } from '../fault-proxy.ts'
 
 const html = '<!doctype html><title>Bad gateway</title>'
 const page = (status: number): Fault => ({ kind: 'answer', status, body: html })

@@ -4,10 +4,10 @@ import path from 'node:path'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it, vi } from 'vitest'
-import { Store } from '../../packages/daemon/src/store/index.ts'
-import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
-import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
-import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
+import { Store } from '../../../packages/daemon/src/store/index.ts'
+import { type SpawnedDaemon, spawnDaemon } from '../../../packages/daemon/src/testing/spawn-daemon.ts'
+import { reasonToSkip } from '../../../packages/engine/src/isolators/oci/testing/bench.ts'
+import { leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
 
 /**
  * The whole contract: our provider, the vendor's unmodified SDK, our front in its own process, real isolated

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { SandboxError } from '@sandkasten/sdk'
 import { VercelProvider, type VercelProviderOptions } from '@sandkasten/sdk/vercel'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
-import { type Fault, FaultProxy } from './fault-proxy.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
+import { type Fault, FaultProxy } from '../fault-proxy.ts'
 
 const missing = await isolationMissing()
 

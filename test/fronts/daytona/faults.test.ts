@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
-import { type Fault, FaultProxy } from './fault-proxy.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
+import { type Fault, FaultProxy } from '../fault-proxy.ts'
 
 const missing = await isolationMissing()
 const html = '<html><body><h1>Sign in</h1></body></html>'

@@ -1,9 +1,9 @@
 import { Daytona, type Sandbox } from '@daytona/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
-import { FaultProxy } from './fault-proxy.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
+import { FaultProxy } from '../fault-proxy.ts'
 
 const missing = await isolationMissing()
 

@@ -3,8 +3,8 @@ import * as older from '@daytonaio/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 

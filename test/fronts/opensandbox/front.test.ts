@@ -11,10 +11,10 @@ import {
   SandboxManager,
 } from '@alibaba-group/opensandbox'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
-const root = path.resolve(import.meta.dirname, '../..')
+const root = path.resolve(import.meta.dirname, '../../..')
 const missing = await isolationMissing()
 
 /** The vendor's own SDK, unmodified, against the front. */

@@ -1,7 +1,7 @@
 import { E2B, type Sandbox } from 'e2b'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 

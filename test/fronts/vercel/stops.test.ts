@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
+import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
 const missing = await isolationMissing()
 
@@ -21,7 +21,7 @@ describe.skipIf(missing)(
       const readers = ['logs', 'command', 'piped', 'wait', 'output']
       const { stdout, stderr } = await promisify(execFile)(
         process.execPath,
-        [path.join(import.meta.dirname, 'vercel-stop-child.ts')],
+        [path.join(import.meta.dirname, 'stop-child.ts')],
         {
           env: {
             PATH: process.env.PATH,
