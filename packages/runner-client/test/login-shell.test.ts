@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 /** Login shells read profiles, and no profile breaks the shell. */
 

@@ -3,7 +3,7 @@ import { Agent, createServer, request } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startRunner, type TestRunner } from './testing/harness.ts'
+import { startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

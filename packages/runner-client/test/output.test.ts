@@ -1,6 +1,6 @@
 import type { OutputEvent, RunnerClient, TaskOutput } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

@@ -6,8 +6,8 @@ import { readFile } from 'node:fs/promises'
 import { Duplex, type Readable } from 'node:stream'
 import { RunnerClient } from '@sandkasten/runner-client'
 import { describe, expect, it } from 'vitest'
-import { buildRunner } from './build-runner.ts'
-import { alive, fresh, startRunner } from './testing/harness.ts'
+import { buildRunner } from '../../engine/src/runner/build-runner.ts'
+import { alive, fresh, startRunner } from './harness.ts'
 
 /** Whether this machine lets root create a pid namespace. */
 const mayUnshare = (() => {

@@ -2,9 +2,9 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Random } from '../../../runner-client/src/test-helper.ts'
-import { FrugalSocket } from '../isolators/oci/frugal-socket.ts'
-import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { FrugalSocket } from '../../engine/src/isolators/oci/frugal-socket.ts'
+import { Random } from '../src/test-helper.ts'
+import { fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

@@ -14,10 +14,10 @@ import { join } from 'node:path'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { type DirectoryEntry, gather, type WatchEvent } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodeCbor } from '../../../runner-client/src/cbor.ts'
-import { encodeFrame, encodeHello, FrameType } from '../../../runner-client/src/frame.ts'
-import { Random } from '../../../runner-client/src/test-helper.ts'
-import { fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { encodeCbor } from '../src/cbor.ts'
+import { encodeFrame, encodeHello, FrameType } from '../src/frame.ts'
+import { Random } from '../src/test-helper.ts'
+import { fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

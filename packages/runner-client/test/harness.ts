@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { RunnerClient } from '@sandkasten/runner-client'
-import { buildRunner } from '../build-runner.ts'
+import { buildRunner } from '../../engine/src/runner/build-runner.ts'
 
 export interface TestRunner extends AsyncDisposable {
   socket: string

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { RunnerClient, TaskOutput } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

@@ -4,17 +4,10 @@ import type { Socket } from 'node:net'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { SandboxError } from '@sandkasten/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CborMap, decodeMap, encodeCbor } from '../../../runner-client/src/cbor.ts'
-import {
-  encodeFrame,
-  encodeHello,
-  encodeWindow,
-  type Frame,
-  FrameParser,
-  FrameType,
-} from '../../../runner-client/src/frame.ts'
-import { Random } from '../../../runner-client/src/test-helper.ts'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { type CborMap, decodeMap, encodeCbor } from '../src/cbor.ts'
+import { encodeFrame, encodeHello, encodeWindow, type Frame, FrameParser, FrameType } from '../src/frame.ts'
+import { Random } from '../src/test-helper.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

@@ -2,7 +2,7 @@
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { RunnerPrograms } from '@sandkasten/runner-client'
 import { expect, it } from 'vitest'
-import { fresh, startRunner } from './testing/harness.ts'
+import { fresh, startRunner } from './harness.ts'
 
 const place = { cwd: '/', env: {} }
 

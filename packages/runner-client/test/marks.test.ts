@@ -2,7 +2,7 @@
 import { getPriority } from 'node:os'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 const isRoot = process.getuid?.() === 0
 const FIRST = 40_000

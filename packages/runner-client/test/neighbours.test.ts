@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 const sh = (line: string): string[] => ['sh', '-c', line]
 const isRoot = process.getuid?.() === 0

@@ -2,9 +2,9 @@
 import type { Socket } from 'node:net'
 import type { RunnerClient } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type CborMap, encodeCbor } from '../../../runner-client/src/cbor.ts'
-import { encodeFrame, encodeHello, FrameParser, FrameType } from '../../../runner-client/src/frame.ts'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { type CborMap, encodeCbor } from '../src/cbor.ts'
+import { encodeFrame, encodeHello, FrameParser, FrameType } from '../src/frame.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient

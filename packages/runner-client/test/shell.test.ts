@@ -6,7 +6,7 @@ import type {
   TaskOutput,
 } from '@sandkasten/runner-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alive, fresh, startRunner, type TestRunner } from './testing/harness.ts'
+import { alive, fresh, startRunner, type TestRunner } from './harness.ts'
 
 let runner: TestRunner
 let client: RunnerClient
