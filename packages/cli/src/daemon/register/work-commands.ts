@@ -1,5 +1,5 @@
-import { parseDuration, parseEnv, parseSize } from '../options.ts'
-import { type Registering, reaching, sessionArgument } from './register.ts'
+import { parseDuration, parseEnv, parseSize } from '../../options.ts'
+import { type Registering, reaching, sessionArgument } from './registration.ts'
 
 /** Registers commands that run something in a session: commands, shells, terminals and their output. */
 export function addWorkCommands({ program, act }: Registering): void {
@@ -21,7 +21,9 @@ export function addWorkCommands({ program, act }: Registering): void {
     .option('-w, --workdir <folder>', 'with --detach: the working folder; default: the main shell’s folder')
     .option('--max-output <size>', 'with --json: maximum size of the output', parseSize)
     .option('--buffer <size>', 'with --detach: amount of output to keep', parseSize)
-    .action(act(async (id, command, options) => (await import('./exec.ts')).exec(id, command, options)))
+    .action(
+      act(async (id, command, options) => (await import('../in-session/exec.ts')).exec(id, command, options)),
+    )
 
   reaching(
     program
@@ -34,7 +36,9 @@ export function addWorkCommands({ program, act }: Registering): void {
   )
     .option('-f, --follow', 'without a command: wait for new events and print them')
     .option('--after <number>', 'only events after this number')
-    .action(act(async (id, command, options) => (await import('./logs.ts')).logs(id, command, options)))
+    .action(
+      act(async (id, command, options) => (await import('../in-session/logs.ts')).logs(id, command, options)),
+    )
 
   const commands = program
     .command('commands')
@@ -48,7 +52,7 @@ export function addWorkCommands({ program, act }: Registering): void {
       .description('List commands, newest first.'),
   )
     .option('--limit <number>', 'default: 100')
-    .action(act(async (id, options) => (await import('./execs.ts')).listCommands(id, options)))
+    .action(act(async (id, options) => (await import('../in-session/execs.ts')).listCommands(id, options)))
   reaching(
     commands
       .command('get')
@@ -57,7 +61,11 @@ export function addWorkCommands({ program, act }: Registering): void {
       .description('One command.'),
   )
     .option('--wait <time>', 'wait this long for the command to end', parseDuration)
-    .action(act(async (id, exec, options) => (await import('./execs.ts')).getCommand(id, exec, options)))
+    .action(
+      act(async (id, exec, options) =>
+        (await import('../in-session/execs.ts')).getCommand(id, exec, options),
+      ),
+    )
   reaching(
     commands
       .command('kill')
@@ -66,7 +74,11 @@ export function addWorkCommands({ program, act }: Registering): void {
       .description('Signal a command and its descendants.'),
   )
     .option('-s, --signal <signal>', 'default: TERM')
-    .action(act(async (id, exec, options) => (await import('./execs.ts')).killCommand(id, exec, options)))
+    .action(
+      act(async (id, exec, options) =>
+        (await import('../in-session/execs.ts')).killCommand(id, exec, options),
+      ),
+    )
   reaching(
     commands
       .command('write')
@@ -75,7 +87,11 @@ export function addWorkCommands({ program, act }: Registering): void {
       .description('Send stdin to a command that was started with exec --detach --stdin.'),
   )
     .option('--eof', 'then close its stdin')
-    .action(act(async (id, exec, options) => (await import('./execs.ts')).writeCommand(id, exec, options)))
+    .action(
+      act(async (id, exec, options) =>
+        (await import('../in-session/execs.ts')).writeCommand(id, exec, options),
+      ),
+    )
 
   const shells = program.command('shells').description('Manage shells of a session besides main.')
   const shellName = ['<name>', 'the shell'] as const
@@ -85,7 +101,7 @@ export function addWorkCommands({ program, act }: Registering): void {
       .alias('ls')
       .argument(...sessionArgument)
       .description('List shells and their running commands.'),
-  ).action(act(async (id, options) => (await import('./shells.ts')).listShells(id, options)))
+  ).action(act(async (id, options) => (await import('../in-session/shells.ts')).listShells(id, options)))
   reaching(
     shells
       .command('open')
@@ -97,14 +113,20 @@ export function addWorkCommands({ program, act }: Registering): void {
     .option('-e, --env <name=value>', 'set a variable (repeatable)', parseEnv)
     .option('--login', 'read the profile of the sandbox’s user, like bash -l')
     .option('--no-login', 'do not read the profile; default: as configured in the daemon')
-    .action(act(async (id, name, options) => (await import('./shells.ts')).openShell(id, name, options)))
+    .action(
+      act(async (id, name, options) =>
+        (await import('../in-session/shells.ts')).openShell(id, name, options),
+      ),
+    )
   reaching(
     shells
       .command('close')
       .argument(...sessionArgument)
       .argument(...shellName)
       .description('Close a shell and end its programs.'),
-  ).action(act(async (id, name, options) => (await import('./shells.ts')).closeShell(id, name, options)))
+  ).action(
+    act(async (id, name, options) => (await import('../in-session/shells.ts')).closeShell(id, name, options)),
+  )
 
   reaching(
     program
@@ -119,5 +141,9 @@ export function addWorkCommands({ program, act }: Registering): void {
     .option('-e, --env <name=value>', 'for a new terminal: set a variable (repeatable)', parseEnv)
     .option('--list', 'list the session’s terminals')
     .option('--kill <name>', 'end a terminal and its programs')
-    .action(act(async (id, command, options) => (await import('./shell.ts')).shell(id, command, options)))
+    .action(
+      act(async (id, command, options) =>
+        (await import('../in-session/shell.ts')).shell(id, command, options),
+      ),
+    )
 }

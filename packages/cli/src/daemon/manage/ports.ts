@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { type ConnectOptions, connect } from './api.ts'
-import { facts, print, table } from './table.ts'
+import { facts, print, table } from '../../table.ts'
+import { type ConnectOptions, connect } from '../client/api.ts'
 
 interface Port {
   port: number

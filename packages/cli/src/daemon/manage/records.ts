@@ -1,7 +1,7 @@
-import { timeText, widthOf, wrap } from '../format.ts'
-import { type Connection, type ConnectOptions, connect, queryOf } from './api.ts'
-import { eventsOf } from './events.ts'
-import { print, table } from './table.ts'
+import { timeText, widthOf, wrap } from '../../format.ts'
+import { print, table } from '../../table.ts'
+import { type Connection, type ConnectOptions, connect, queryOf } from '../client/api.ts'
+import { eventsOf } from '../client/events.ts'
 
 export interface RecordOptions extends ConnectOptions {
   json?: boolean

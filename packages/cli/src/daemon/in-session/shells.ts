@@ -1,7 +1,7 @@
-import { timeText } from '../format.ts'
-import { type ConnectOptions, connect } from './api.ts'
-import { given } from './sessions.ts'
-import { print, table } from './table.ts'
+import { timeText } from '../../format.ts'
+import { print, table } from '../../table.ts'
+import { type ConnectOptions, connect } from '../client/api.ts'
+import { given } from '../manage/sessions.ts'
 
 interface Shell {
   name: string

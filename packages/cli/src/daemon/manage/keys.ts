@@ -1,6 +1,6 @@
-import { timeText } from '../format.ts'
-import { type ConnectOptions, connect } from './api.ts'
-import { print, table } from './table.ts'
+import { timeText } from '../../format.ts'
+import { print, table } from '../../table.ts'
+import { type ConnectOptions, connect } from '../client/api.ts'
 
 interface Key {
   id: string

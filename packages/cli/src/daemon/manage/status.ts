@@ -1,7 +1,7 @@
-import { sizeText } from '../format.ts'
-import { connect } from './api.ts'
+import { sizeText } from '../../format.ts'
+import { print } from '../../table.ts'
+import { connect } from '../client/api.ts'
 import type { SessionOptions } from './sessions.ts'
-import { print } from './table.ts'
 
 interface Who {
   project_id: string

@@ -7,12 +7,12 @@ import { pipeline as pipelineOf, Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
-import { say } from '../errors.ts'
-import { sizeText } from '../format.ts'
-import { write } from '../output.ts'
-import { Meter, showing } from '../progress.ts'
-import { type Connection, type ConnectOptions, connect, queryOf } from './api.ts'
-import { print } from './table.ts'
+import { say } from '../../errors.ts'
+import { sizeText } from '../../format.ts'
+import { write } from '../../output.ts'
+import { Meter, showing } from '../../progress.ts'
+import { print } from '../../table.ts'
+import { type Connection, type ConnectOptions, connect, queryOf } from '../client/api.ts'
 
 export interface CpOptions extends ConnectOptions {
   json?: boolean

@@ -1,14 +1,14 @@
 import { constants } from 'node:os'
 import { quoteArg, quoteArgs, SandboxError } from '@sandkasten/sdk'
-import { say } from '../errors.ts'
-import { durationText, oneLine, timeText } from '../format.ts'
-import { parseDuration } from '../options.ts'
-import { write } from '../output.ts'
-import { timedOutCode } from '../steer.ts'
-import { type Connection, type ConnectOptions, connect } from './api.ts'
-import { bytesOf, eventsOf, type Received } from './events.ts'
-import { type PassedInput, passInput, pipedInput } from './input.ts'
-import { print } from './table.ts'
+import { say } from '../../errors.ts'
+import { durationText, oneLine, timeText } from '../../format.ts'
+import { parseDuration } from '../../options.ts'
+import { write } from '../../output.ts'
+import { timedOutCode } from '../../steer.ts'
+import { print } from '../../table.ts'
+import { type Connection, type ConnectOptions, connect } from '../client/api.ts'
+import { bytesOf, eventsOf, type Received } from '../client/events.ts'
+import { type PassedInput, passInput, pipedInput } from '../client/input.ts'
 
 export interface ExecOptions extends ConnectOptions {
   json?: boolean

@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
-import { timeText } from '../format.ts'
-import { type Connection, type ConnectOptions, connect } from './api.ts'
-import { print, table } from './table.ts'
-import { type Leaving, stay } from './terminal-socket.ts'
+import { timeText } from '../../format.ts'
+import { print, table } from '../../table.ts'
+import { type Connection, type ConnectOptions, connect } from '../client/api.ts'
+import { type Leaving, stay } from '../client/terminal-socket.ts'
 
 export interface ShellOptions extends ConnectOptions {
   json?: boolean

@@ -1,8 +1,8 @@
-import { sizeText, timeText } from '../format.ts'
-import { waiting } from '../progress.ts'
-import { allPages, type ConnectOptions, connect, snapshotId } from './api.ts'
-import { forEach } from './each.ts'
-import { facts, print, table } from './table.ts'
+import { sizeText, timeText } from '../../format.ts'
+import { waiting } from '../../progress.ts'
+import { facts, print, table } from '../../table.ts'
+import { allPages, type ConnectOptions, connect, snapshotId } from '../client/api.ts'
+import { forEach } from '../each.ts'
 
 interface Snapshot {
   id: string

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander'
-import { surviveOutputFailures } from '../output.ts'
+import { surviveOutputFailures } from '../../output.ts'
+import type { UpSetup } from '../up.ts'
 import { addAccountCommands } from './account-commands.ts'
 import { addFileCommands } from './file-commands.ts'
 import { addPortCommands } from './port-commands.ts'
-import { type Registering, reaching } from './register.ts'
+import { type Registering, reaching } from './registration.ts'
 import { addSessionCommands } from './session-commands.ts'
-import type { UpSetup } from './up.ts'
 import { addWorkCommands } from './work-commands.ts'
 
 /** Registers the daemon's commands. Their code is loaded on use, so that `sandkasten run` starts faster. */
@@ -37,7 +37,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
       act(async (options) => {
         // Sessions must survive if the reader of the first lines goes away.
         surviveOutputFailures()
-        return (await import('./up.ts')).up(options, setup)
+        return (await import('../up.ts')).up(options, setup)
       }),
     )
   if (setup) up.option('--yes', 'install missing packages without asking')
@@ -48,11 +48,11 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
     .description('Validate the configuration and print it, with secrets masked.')
     .option('-c, --config <file>')
     .option('--json', 'for programs')
-    .action(act(async (options) => (await import('./config.ts')).checkConfig(options)))
+    .action(act(async (options) => (await import('../config.ts')).checkConfig(options)))
 
   reaching(
     program.command('status').description('Show whether the daemon works, and what is in use.'),
-  ).action(act(async (options) => (await import('./status.ts')).status(options)))
+  ).action(act(async (options) => (await import('../manage/status.ts')).status(options)))
   addSessionCommands(registering)
   addWorkCommands(registering)
   addFileCommands(registering)

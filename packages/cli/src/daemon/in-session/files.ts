@@ -1,9 +1,9 @@
-import { sizeText, timeText } from '../format.ts'
-import { write } from '../output.ts'
-import { type Connection, type ConnectOptions, connect, queryOf } from './api.ts'
-import { eventsOf } from './events.ts'
-import { given } from './sessions.ts'
-import { facts, print, table } from './table.ts'
+import { sizeText, timeText } from '../../format.ts'
+import { write } from '../../output.ts'
+import { facts, print, table } from '../../table.ts'
+import { type Connection, type ConnectOptions, connect, queryOf } from '../client/api.ts'
+import { eventsOf } from '../client/events.ts'
+import { given } from '../manage/sessions.ts'
 
 interface Stat {
   type: string

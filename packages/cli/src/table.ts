@@ -1,4 +1,4 @@
-import { cut, oneLine, widthOf, wrap } from '../format.ts'
+import { cut, oneLine, widthOf, wrap } from './format.ts'
 
 export interface Column {
   title: string

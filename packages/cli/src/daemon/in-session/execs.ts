@@ -1,8 +1,8 @@
 import { quoteArgs } from '@sandkasten/sdk'
-import { durationText, timeText } from '../format.ts'
-import { type ConnectOptions, connect, queryOf } from './api.ts'
-import { inputPrefix } from './input.ts'
-import { facts, print, table } from './table.ts'
+import { durationText, timeText } from '../../format.ts'
+import { facts, print, table } from '../../table.ts'
+import { type ConnectOptions, connect, queryOf } from '../client/api.ts'
+import { inputPrefix } from '../client/input.ts'
 
 interface Exec {
   exec_id: string

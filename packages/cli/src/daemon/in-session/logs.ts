@@ -1,8 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { write } from '../output.ts'
-import { type ConnectOptions, connect, queryOf } from './api.ts'
-import { bytesOf, eventsOf } from './events.ts'
-import { events, idOf } from './records.ts'
+import { write } from '../../output.ts'
+import { type ConnectOptions, connect, queryOf } from '../client/api.ts'
+import { bytesOf, eventsOf } from '../client/events.ts'
+import { events, idOf } from '../manage/records.ts'
 
 export interface LogsOptions extends ConnectOptions {
   json?: boolean

@@ -1,9 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { durationText, sizeText, timeText } from '../format.ts'
-import { waiting } from '../progress.ts'
-import { allPages, type ConnectOptions, connect, liveStatuses, snapshotId } from './api.ts'
-import { forEach } from './each.ts'
-import { facts, print, table } from './table.ts'
+import { durationText, sizeText, timeText } from '../../format.ts'
+import { waiting } from '../../progress.ts'
+import { facts, print, table } from '../../table.ts'
+import { allPages, type ConnectOptions, connect, liveStatuses, snapshotId } from '../client/api.ts'
+import { forEach } from '../each.ts'
 
 interface Session {
   id: string

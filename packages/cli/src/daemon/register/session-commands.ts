@@ -1,6 +1,6 @@
 import { Option } from 'commander'
-import { parseDuration, parseEnv, parseLabel, parseNumber, parseSize } from '../options.ts'
-import { type Registering, reaching, sessionArgument } from './register.ts'
+import { parseDuration, parseEnv, parseLabel, parseNumber, parseSize } from '../../options.ts'
+import { type Registering, reaching, sessionArgument } from './registration.ts'
 
 const endActions = ['stop', 'snapshot-and-stop', 'pause', 'destroy']
 
@@ -30,19 +30,19 @@ export function addSessionCommands({ program, act }: Registering): void {
     .option('--disk <size>', 'such as 500m or 10g', parseSize)
     .addOption(new Option('--network <network>', 'network access').choices(['none', 'open']))
     .option('--idempotency-key <key>', 'a repeat with the same key returns the first session')
-    .action(act(async (options) => (await import('./sessions.ts')).createSession(options)))
+    .action(act(async (options) => (await import('../manage/sessions.ts')).createSession(options)))
   reaching(sessions.command('list').alias('ls').description('List sessions.'))
     .option('--all', 'include ended sessions')
     .option('--status <status,…>')
     .option('--name <name>')
     .option('--label <key=value>', 'only sessions with this label (repeatable; all must match)', parseLabel)
-    .action(act(async (options) => (await import('./sessions.ts')).listSessions(options)))
+    .action(act(async (options) => (await import('../manage/sessions.ts')).listSessions(options)))
   reaching(
     sessions
       .command('get')
       .argument(...sessionArgument)
       .description('One session.'),
-  ).action(act(async (id, options) => (await import('./sessions.ts')).getSession(id, options)))
+  ).action(act(async (id, options) => (await import('../manage/sessions.ts')).getSession(id, options)))
   const verbs = {
     start: 'Start stopped sessions with their disks.',
     stop: 'End all processes and keep the disks.',
@@ -51,7 +51,7 @@ export function addSessionCommands({ program, act }: Registering): void {
   }
   for (const verb of Object.keys(verbs) as Array<keyof typeof verbs>)
     reaching(sessions.command(verb).argument('<session...>', 'ids or names').description(verbs[verb])).action(
-      act(async (ids, options) => (await import('./sessions.ts')).turnSession(verb, ids, options)),
+      act(async (ids, options) => (await import('../manage/sessions.ts')).turnSession(verb, ids, options)),
     )
   reaching(
     sessions
@@ -59,14 +59,18 @@ export function addSessionCommands({ program, act }: Registering): void {
       .alias('rm')
       .argument('<session...>', 'ids or names')
       .description('Destroy sessions permanently.'),
-  ).action(act(async (ids, options) => (await import('./sessions.ts')).destroySession(ids, options)))
+  ).action(act(async (ids, options) => (await import('../manage/sessions.ts')).destroySession(ids, options)))
   reaching(
     sessions
       .command('extend')
       .argument(...sessionArgument)
       .argument('<time>', 'seconds, or such as 30m or 2h', parseDuration)
       .description('Keep a session for at least this long from now.'),
-  ).action(act(async (id, time, options) => (await import('./sessions.ts')).extendSession(id, time, options)))
+  ).action(
+    act(async (id, time, options) =>
+      (await import('../manage/sessions.ts')).extendSession(id, time, options),
+    ),
+  )
   reaching(
     sessions
       .command('label')
@@ -74,7 +78,9 @@ export function addSessionCommands({ program, act }: Registering): void {
       .argument('<change...>', 'key=value sets a label, key- removes it')
       .description('Change a session’s labels.'),
   ).action(
-    act(async (id, changes, options) => (await import('./sessions.ts')).labelSession(id, changes, options)),
+    act(async (id, changes, options) =>
+      (await import('../manage/sessions.ts')).labelSession(id, changes, options),
+    ),
   )
   reaching(
     sessions
@@ -83,11 +89,11 @@ export function addSessionCommands({ program, act }: Registering): void {
       .description('Create sessions with a copy of the disk and print their ids.'),
   )
     .option('--count <number>', 'default: 1', parseNumber)
-    .action(act(async (id, options) => (await import('./sessions.ts')).forkSession(id, options)))
+    .action(act(async (id, options) => (await import('../manage/sessions.ts')).forkSession(id, options)))
   reaching(
     sessions
       .command('stats')
       .argument(...sessionArgument)
       .description('Show the resource usage of a session.'),
-  ).action(act(async (id, options) => (await import('./sessions.ts')).sessionStats(id, options)))
+  ).action(act(async (id, options) => (await import('../manage/sessions.ts')).sessionStats(id, options)))
 }
