@@ -11,9 +11,9 @@ import {
   removeDaemonFolder,
   startDockerd,
   startPodman,
-} from '../../engine/src/isolators/docker/testing/daemons.ts'
+} from '../../../engine/src/isolators/docker/testing/daemons.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 
 interface Finding {
   what: string

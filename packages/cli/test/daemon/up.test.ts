@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { main } from '../src/main.ts'
+import { main } from '../../src/main.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-up-'))
 const env = { PATH: process.env.PATH, HOME: home, SANDKASTEN_HOME: home }
 

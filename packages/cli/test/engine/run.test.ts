@@ -7,7 +7,7 @@ import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-cli-'))
 const env = { ...process.env, SANDKASTEN_HOME: home }
 const isolated = await canIsolate()

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inProcess, key, sandkasten, start, testDaemon } from './helper.ts'
+import { inProcess, key, sandkasten, start, testDaemon } from '../helper.ts'
 import { recorder } from './recorder.ts'
 
 let at: Awaited<ReturnType<typeof testDaemon>>

@@ -27,7 +27,7 @@ defaults:
   readonly_rootfs: true
 `
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-seed-'))
 const env = { PATH: process.env.PATH, HOME: folder, SANDKASTEN_HOME: path.join(folder, 'data') }
 const works =

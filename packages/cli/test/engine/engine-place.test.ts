@@ -6,7 +6,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { makeArchive } from './tool-archive.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-place-'))
 const home = path.join(folder, 'home')
 const project = path.join(folder, 'project')

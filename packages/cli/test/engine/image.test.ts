@@ -5,10 +5,10 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { Progress, sizeText } from '../src/progress.ts'
+import { Progress, sizeText } from '../../src/progress.ts'
 import { makeArchive } from './tool-archive.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-image-'))
 const env = { ...process.env, SANDKASTEN_HOME: home }
 const archive = path.join(home, 'tool.tar')

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { planOut } from '../src/copy-out.ts'
-import { parseMount, parseOut } from '../src/mount-option.ts'
+import { planOut } from '../../src/copy-out.ts'
+import { parseMount, parseOut } from '../../src/mount-option.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const home = await mkdtemp(path.join(tmpdir(), 'sandkasten-run-files-'))
 await chmod(home, 0o755)
 const env = { ...process.env, SANDKASTEN_HOME: home }

@@ -7,10 +7,10 @@ import { configOf, type Daemon, startDaemon } from '@sandkasten/daemon'
 import type { SandboxTerminal } from '@sandkasten/sdk'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { main } from '../src/main.ts'
-import { waiting } from '../src/progress.ts'
+import { main } from '../../src/main.ts'
+import { waiting } from '../../src/progress.ts'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 const key = 'sk-test-0123456789abcdef'
 let home: string
 let daemon: Daemon

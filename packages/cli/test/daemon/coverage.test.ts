@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inProcess, key, sandkasten, start, testDaemon } from './helper.ts'
+import { inProcess, key, sandkasten, start, testDaemon } from '../helper.ts'
 import { recorder } from './recorder.ts'
 
 interface Schema {
@@ -16,7 +16,7 @@ interface Operation {
   requestBody?: { content: Record<string, { schema: Schema }> }
 }
 
-const root = path.resolve(import.meta.dirname, '../../..')
+const root = path.resolve(import.meta.dirname, '../../../..')
 const document: {
   paths: Record<string, Record<string, Operation>>
   components: { schemas: Record<string, Schema> }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
 
 async function logOf(args: string[], { terminal }: { terminal: boolean }): Promise<string> {
   const home = mkdtempSync(path.join(tmpdir(), 'sandkasten-log-'))

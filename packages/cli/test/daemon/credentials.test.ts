@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { key, sandkasten, start, testDaemon } from './helper.ts'
+import { key, sandkasten, start, testDaemon } from '../helper.ts'
 
 /** A server that is not our daemon and records what it receives. */
 async function stranger(answer: { status: number; location?: () => string }) {

@@ -9,7 +9,7 @@ import { locateRunner } from '@sandkasten/engine'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 /** Tests the systemd unit without systemd: parses its lines and runs its command. */
-const file = path.resolve(import.meta.dirname, '../../daemon/systemd/sandkasten.service')
+const file = path.resolve(import.meta.dirname, '../../../daemon/systemd/sandkasten.service')
 const lines = readFileSync(file, 'utf8').split('\n')
 const value = (key: string) => lines.find((line) => line.startsWith(`${key}=`))?.slice(key.length + 1)
 
@@ -26,7 +26,7 @@ describe('sandkasten.service', () => {
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-unit-'))
     kind = await isolator()
-    const bin = path.resolve(import.meta.dirname, '../bin/sandkasten.js')
+    const bin = path.resolve(import.meta.dirname, '../../bin/sandkasten.js')
     const program = path.join(folder, 'sandkasten')
     await writeFile(program, `#!/bin/sh\nexec ${process.execPath} ${bin} "$@"\n`)
     await chmod(program, 0o755)
