@@ -6,10 +6,10 @@ import { guarded } from '../../folder/errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../shared/abort.ts'
 import { HeadTail } from '../../shared/collect.ts'
 import type { SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
-import { Bash } from './bash.ts'
-import { processMarker } from './environment.ts'
-import { OutputPipe } from './output-pipe.ts'
-import { beforeCommand, childrenOf, killTree, type Target } from './process-tree.ts'
+import { Bash } from './programs/bash.ts'
+import { processMarker } from './programs/environment.ts'
+import { OutputPipe } from './programs/output-pipe.ts'
+import { beforeCommand, childrenOf, killTree, type Target } from './programs/process-tree.ts'
 
 /**
  * A bash process that keeps its state between commands.

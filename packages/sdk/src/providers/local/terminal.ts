@@ -12,9 +12,9 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import { Child } from './child.ts'
 import { statusOf } from './process.ts'
-import { childrenOf } from './process-tree.ts'
+import { Child } from './programs/child.ts'
+import { childrenOf } from './programs/process-tree.ts'
 
 export interface LocalTerminalOptions {
   readonly terminalId: string

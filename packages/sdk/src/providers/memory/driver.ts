@@ -11,11 +11,11 @@ import type {
   SnapshotInfo,
 } from '../../spec/index.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
+import { copyDirectory } from './machine/virtual-files.ts'
 import type { MemoryProviderOptions } from './options.ts'
 import { MemorySandbox } from './sandbox.ts'
 import { SandboxBinding } from './sandbox-handle.ts'
 import type { SharedState } from './shared-state.ts'
-import { copyDirectory } from './virtual-files.ts'
 
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly name = 'memory'

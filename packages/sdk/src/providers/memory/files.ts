@@ -12,8 +12,8 @@ import {
   type Vfs,
   type VfsDirectory,
   type VfsNode,
-} from './virtual-files.ts'
-import { watch } from './watch.ts'
+} from './machine/virtual-files.ts'
+import { watch } from './machine/watch.ts'
 
 export interface FilesHost {
   readonly vfs: Vfs

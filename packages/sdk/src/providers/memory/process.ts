@@ -8,9 +8,9 @@ import type {
   ProcessSignal,
   ProcessStatus,
 } from '../../spec/index.ts'
-import type { CommandHandler, RecordedCall } from './commands.ts'
 import { broken, type FaultPoint, type FaultRule } from './faults.ts'
-import { Program } from './program.ts'
+import type { CommandHandler, RecordedCall } from './machine/commands.ts'
+import { Program } from './machine/program.ts'
 import type { SharedState } from './shared-state.ts'
 
 export interface ProcessHost {

@@ -10,9 +10,9 @@ import type {
   SandboxInfo,
   SandboxShell,
 } from '../../spec/index.ts'
-import { resolveCommand } from './commands.ts'
 import type { FaultHit, FaultPoint } from './faults.ts'
 import { MemoryFiles } from './files.ts'
+import { resolveCommand } from './machine/commands.ts'
 import { MemoryProcess, ProcessBinding } from './process.ts'
 import { MemorySandbox, workdir } from './sandbox.ts'
 import type { SharedState } from './shared-state.ts'

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { errnoOf } from '../../folder/errors.ts'
+import { errnoOf } from '../../../folder/errors.ts'
 import type { processMarker, sandboxMarker } from './environment.ts'
 
 /**

@@ -1,8 +1,8 @@
-import type { FilesDriver } from '../../core/driver.ts'
-import { DriverFiles } from '../../core/files.ts'
-import { encode } from '../../shared/bytes.ts'
-import { type Clock, sleep } from '../../shared/clock.ts'
-import type { ProcessSignal } from '../../spec/index.ts'
+import type { FilesDriver } from '../../../core/driver.ts'
+import { DriverFiles } from '../../../core/files.ts'
+import { encode } from '../../../shared/bytes.ts'
+import { type Clock, sleep } from '../../../shared/clock.ts'
+import type { ProcessSignal } from '../../../spec/index.ts'
 import type { ChildOptions, ChildProcess, CommandContext, CommandHandler, OutputWriter } from './commands.ts'
 import { Pipe } from './stdin-pipe.ts'
 

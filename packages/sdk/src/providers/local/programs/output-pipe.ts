@@ -3,10 +3,10 @@ import { constants, openSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { promisify } from 'node:util'
-import { guarded } from '../../folder/errors.ts'
-import type { HeadTail } from '../../shared/collect.ts'
-import { randomId } from '../../shared/ids.ts'
-import type { ShellExecOptions } from '../../spec/index.ts'
+import { guarded } from '../../../folder/errors.ts'
+import type { HeadTail } from '../../../shared/collect.ts'
+import { randomId } from '../../../shared/ids.ts'
+import type { ShellExecOptions } from '../../../spec/index.ts'
 
 export class OutputPipe {
   readonly file: string

@@ -1,6 +1,6 @@
-import type { FilesDriver } from '../../core/driver.ts'
-import { SandboxError } from '../../errors.ts'
-import type { ProcessSignal, SandboxFilesCore } from '../../spec/index.ts'
+import type { FilesDriver } from '../../../core/driver.ts'
+import { SandboxError } from '../../../errors.ts'
+import type { ProcessSignal, SandboxFilesCore } from '../../../spec/index.ts'
 import type { Pipe } from './stdin-pipe.ts'
 
 /** A scripted program of the memory provider. The returned number is its exit code; any other value means 0. */

@@ -1,5 +1,5 @@
-import { onAbort } from '../../shared/abort.ts'
-import type { FileChange } from '../../spec/index.ts'
+import { onAbort } from '../../../shared/abort.ts'
+import type { FileChange } from '../../../spec/index.ts'
 import { fsError, type Vfs } from './virtual-files.ts'
 
 /** Changes below a path from now on, in order. */

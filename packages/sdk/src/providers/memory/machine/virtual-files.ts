@@ -1,5 +1,5 @@
-import { SandboxError } from '../../errors.ts'
-import type { FileChange } from '../../spec/index.ts'
+import { SandboxError } from '../../../errors.ts'
+import type { FileChange } from '../../../spec/index.ts'
 
 /**
  * A file system in memory: a tree of nodes that is walked as in POSIX (`..` after a link is the parent of the link's
