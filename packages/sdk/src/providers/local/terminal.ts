@@ -3,7 +3,7 @@ import { readFile, readlink } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { encode } from '../../shared/bytes.ts'
+import { encode } from '../../shared/output/bytes.ts'
 import { quoteArgs } from '../../shared/quote.ts'
 import type {
   OutputOptions,

@@ -1,6 +1,6 @@
 import type { CreateSpec, ProviderDriver, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { pageOf } from '../../shared/page.ts'
 import type {
   Ability,

@@ -1,5 +1,5 @@
 import type { FilesDriver } from '../../core/driver.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import type { FaultHit } from './faults.ts'
 import {

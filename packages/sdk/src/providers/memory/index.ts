@@ -1,4 +1,4 @@
-export { type Clock, realClock } from '../../shared/clock.ts'
+export { type Clock, realClock } from '../../shared/calls/clock.ts'
 export type { MemoryCapabilities } from './capabilities.ts'
 export type { Fault, FaultPoint, FaultRule } from './faults.ts'
 export { ManualClock } from './machine/clock.ts'

@@ -1,5 +1,5 @@
 import type { FilesDriver, ProcessDriver, ProcessSpec } from '../../core/driver.ts'
-import { OutputLog } from '../../shared/output-log.ts'
+import { OutputLog } from '../../shared/output/output-log.ts'
 import type {
   CallOptions,
   ProcessEvent,

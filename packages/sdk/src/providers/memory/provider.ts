@@ -1,5 +1,5 @@
 import { DriverProvider } from '../../core/provider.ts'
-import { realClock } from '../../shared/clock.ts'
+import { realClock } from '../../shared/calls/clock.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts'
+import type { Clock } from '../../shared/calls/clock.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { SandboxEndpoint, SnapshotInfo } from '../../spec/index.ts'
 import { Faults } from './faults.ts'

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import { SandboxError } from '../../../errors.ts'
 import { errnoOf, translate } from '../../../folder/errors.ts'
-import { OutputLog } from '../../../shared/output-log.ts'
+import { OutputLog } from '../../../shared/output/output-log.ts'
 import { processMarker } from './environment.ts'
 import { killTree, signalTree, type Target } from './process-tree.ts'
 

@@ -4,8 +4,8 @@ import { open, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { guarded } from '../../../folder/errors.ts'
-import type { HeadTail } from '../../../shared/collect.ts'
 import { randomId } from '../../../shared/ids.ts'
+import type { HeadTail } from '../../../shared/output/collect.ts'
 import type { ShellExecOptions } from '../../../spec/index.ts'
 
 export class OutputPipe {

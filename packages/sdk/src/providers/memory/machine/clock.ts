@@ -1,4 +1,4 @@
-import type { Clock } from '../../../shared/clock.ts'
+import type { Clock } from '../../../shared/calls/clock.ts'
 
 /**
  * A clock that moves only when `advance` is called. Timers fire by time, and equal ones in the order in which they were set.

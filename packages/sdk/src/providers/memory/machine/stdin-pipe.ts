@@ -1,5 +1,5 @@
 import { SandboxError } from '../../../errors.ts'
-import { concat, encode } from '../../../shared/bytes.ts'
+import { concat, encode } from '../../../shared/output/bytes.ts'
 
 const roomBytes = 64 * 1024
 

@@ -1,4 +1,4 @@
-import { onAbort } from '../../../shared/abort.ts'
+import { onAbort } from '../../../shared/calls/abort.ts'
 import type { FileChange } from '../../../spec/index.ts'
 import { fsError, type Vfs } from './virtual-files.ts'
 

@@ -1,6 +1,6 @@
-import { SandboxError } from '../errors.ts'
-import type { ExitEvent, ProcessEvent, ProcessExit } from '../spec/index.ts'
-import { abortedError, onAbort } from './abort.ts'
+import { SandboxError } from '../../errors.ts'
+import type { ExitEvent, ProcessEvent, ProcessExit } from '../../spec/index.ts'
+import { abortedError, onAbort } from '../calls/abort.ts'
 
 /**
  * Numbered output of one process, kept for any number of readers.

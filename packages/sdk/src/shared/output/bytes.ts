@@ -1,4 +1,4 @@
-import type { Bytes, BytesSource } from '../spec/index.ts'
+import type { Bytes, BytesSource } from '../../spec/index.ts'
 
 const encoder = new TextEncoder()
 

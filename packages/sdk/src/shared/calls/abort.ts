@@ -1,4 +1,4 @@
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '../../errors.ts'
 
 export function throwIfAborted(signal: AbortSignal | undefined, what = 'The call'): void {
   if (signal?.aborted) throw abortedError(signal, what)

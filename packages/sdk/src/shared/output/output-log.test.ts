@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
-import type { ProcessEvent } from '../spec/index.ts'
+import type { ProcessEvent } from '../../spec/index.ts'
 import { OutputLog } from './output-log.ts'
 
 const exit = { exitCode: 0, timedOut: false, durationMs: 1 }

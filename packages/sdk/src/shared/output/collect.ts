@@ -1,4 +1,4 @@
-import type { OutputBudget } from '../spec/index.ts'
+import type { OutputBudget } from '../../spec/index.ts'
 
 /** Kept of each stream, regardless of the budget. */
 const freeBytes = 64 * 1024

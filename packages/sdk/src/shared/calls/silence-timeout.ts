@@ -1,4 +1,4 @@
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '../../errors.ts'
 
 /** An idle timeout for a vendor's stream. Only the vendor's side is timed, never the caller's. */
 export class Silence {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '../../errors.ts'
 import { maybeDone } from './maybe-done.ts'
 
 it('a command whose connection was lost may have run, so the error is not retryable', () => {

@@ -1,4 +1,4 @@
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '../../errors.ts'
 
 /** Marks the error of a call that may have been carried out, at least in part: a repeat could take effect twice. */
 export function maybeDone(error: unknown): unknown {

@@ -1,4 +1,4 @@
-import { SandboxError } from '../errors.ts'
+import { SandboxError } from '../../errors.ts'
 import { abortedError, onAbort } from './abort.ts'
 
 /**
