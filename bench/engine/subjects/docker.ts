@@ -2,14 +2,14 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { timed } from '../measure.ts'
-import { assertGoingOn } from '../stop.ts'
+import { timed } from '../../measure.ts'
+import { assertGoingOn } from '../../stop.ts'
+import type { Commits, Files } from '../stages/stage.ts'
+import { groupRoots, type Workplace } from '../workplace.ts'
 import type { DockerApi } from './docker-api.ts'
 import { dockerFiles } from './docker-files.ts'
 import { startDockerd } from './dockerd.ts'
-import type { Commits, Files } from './stage.ts'
 import { assertHardened, type Box, COMMAND, LIMITS, type Subject, USER } from './subject.ts'
-import { groupRoots, type Workplace } from './workplace.ts'
 
 export type DockerSubject = Subject & {
   readonly socketPath: string

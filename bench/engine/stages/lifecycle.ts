@@ -1,7 +1,7 @@
 /** From create to the end of the first command, and the destroy, measured on the same box. */
-import { sampleOf, takeTurns } from '../measure.ts'
+import { sampleOf, takeTurns } from '../../measure.ts'
+import type { Subject } from '../subjects/subject.ts'
 import type { Bench, Stage } from './stage.ts'
-import type { Subject } from './subject.ts'
 
 export const lifecycle: Stage = {
   title: 'Create to first command done; destroy',

@@ -1,6 +1,6 @@
-import { timed } from '../measure.ts'
-import { reportTurns } from '../report.ts'
-import { spawnTurns } from './spawn.ts'
+import { timed } from '../../measure.ts'
+import { reportTurns } from '../../report.ts'
+import { spawnTurns } from '../subjects/spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 
 export const commands: Stage = {

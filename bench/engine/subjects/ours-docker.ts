@@ -1,10 +1,10 @@
 /** The engine with the isolator `docker`, on the same Docker daemon that it is compared with. */
 import { join } from 'node:path'
 import { EngineProvider } from '@sandkasten/engine'
-import { timed } from '../measure.ts'
-import { assertGoingOn } from '../stop.ts'
+import { timed } from '../../measure.ts'
+import { assertGoingOn } from '../../stop.ts'
+import type { Workplace } from '../workplace.ts'
 import { assertHardened, type Box, COMMAND, type Subject } from './subject.ts'
-import type { Workplace } from './workplace.ts'
 
 export async function openOursOnDocker(place: Workplace, socketPath: string): Promise<Subject> {
   const provider = new EngineProvider({

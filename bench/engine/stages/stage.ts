@@ -1,8 +1,8 @@
-import type { Report } from '../report.ts'
-import type { Ours } from './ours.ts'
-import type { SpawnSubject } from './spawn.ts'
-import type { Subject } from './subject.ts'
-import type { Workplace } from './workplace.ts'
+import type { Report } from '../../report.ts'
+import type { Ours } from '../subjects/ours.ts'
+import type { SpawnSubject } from '../subjects/spawn.ts'
+import type { Subject } from '../subjects/subject.ts'
+import type { Workplace } from '../workplace.ts'
 
 /** The context of a stage. A subject that could not be opened is missing, and the stage skips it. */
 export interface Bench {

@@ -1,9 +1,9 @@
 import {
   dockerMissing,
   startDockerd as startPrivate,
-} from '../../packages/engine/src/isolators/docker/testing/daemons.ts'
+} from '../../../packages/engine/src/isolators/docker/testing/daemons.ts'
+import { folderIn, type Workplace } from '../workplace.ts'
 import { DockerApi } from './docker-api.ts'
-import { folderIn, type Workplace } from './workplace.ts'
 
 export { dockerMissing }
 

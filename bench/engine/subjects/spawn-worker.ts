@@ -1,5 +1,5 @@
-import { timed } from '../measure.ts'
-import { serve } from '../worker.ts'
+import { timed } from '../../measure.ts'
+import { serve } from '../../worker.ts'
 import { runBare } from './spawn.ts'
 
 serve({

@@ -2,7 +2,7 @@
  * The strictest bundle that plain crun accepts, with everything done by crun: it compiles the filter and creates the
  * control groups.
  */
-import { policyFor, type Rule } from '../../packages/engine/src/isolators/oci/seccomp/allowed-calls.ts'
+import { policyFor, type Rule } from '../../../packages/engine/src/isolators/oci/seccomp/allowed-calls.ts'
 import { LIMITS, USER } from './subject.ts'
 
 /** Above the ids of our own sandboxes, so that they do not overlap. */

@@ -11,10 +11,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { inParallel, sampleOf } from '../measure.ts'
-import type { Ours, Sandbox } from './ours.ts'
+import { inParallel, sampleOf } from '../../measure.ts'
+import type { Ours, Sandbox } from '../subjects/ours.ts'
+import { readOr } from '../workplace.ts'
 import type { Bench, Stage } from './stage.ts'
-import { readOr } from './workplace.ts'
 
 export const idle: Stage = {
   title: 'Memory of an idle sandbox: shim, runner, bash, kernel',

@@ -1,11 +1,11 @@
 /** Plain crun, hardened: `crun run -d` and `crun exec` with crun's own seccomp and control groups. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { findProgram } from '../machine.ts'
-import { assertGoingOn } from '../stop.ts'
-import { startWorker } from '../worker.ts'
+import { findProgram } from '../../machine.ts'
+import { assertGoingOn } from '../../stop.ts'
+import { startWorker } from '../../worker.ts'
+import { folderIn, groupRoots, type Workplace } from '../workplace.ts'
 import { assertHardened, type Box, type Subject } from './subject.ts'
-import { folderIn, groupRoots, type Workplace } from './workplace.ts'
 
 /** Why crun cannot be measured; undefined if it can. */
 export function crunMissing(): string | undefined {

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path'
 import { Readable } from 'node:stream'
+import type { Files } from '../stages/stage.ts'
 import type { DockerApi } from './docker-api.ts'
-import type { Files } from './stage.ts'
 
 export function dockerFiles(api: DockerApi, id: string, close: () => Promise<unknown>): Files {
   const archive = (path: string) => `/containers/${id}/archive?path=${encodeURIComponent(path)}`

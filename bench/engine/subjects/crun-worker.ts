@@ -5,8 +5,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { timed } from '../measure.ts'
-import { serve } from '../worker.ts'
+import { timed } from '../../measure.ts'
+import { serve } from '../../worker.ts'
 import { crunConfig } from './crun-config.ts'
 import { COMMAND, USER } from './subject.ts'
 

@@ -4,12 +4,12 @@ import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Turn } from '../measure.ts'
-import { timed } from '../measure.ts'
-import { reportTurns } from '../report.ts'
-import type { Sandbox } from './ours.ts'
+import type { Turn } from '../../measure.ts'
+import { timed } from '../../measure.ts'
+import { reportTurns } from '../../report.ts'
+import type { Sandbox } from '../subjects/ours.ts'
+import { folderIn } from '../workplace.ts'
 import type { Bench, Files, Stage } from './stage.ts'
-import { folderIn } from './workplace.ts'
 
 const BYTES = 100 * 1024 * 1024
 const block = randomBytes(1024 * 1024)

@@ -1,10 +1,10 @@
 /** Bare processes of this machine, without isolation: the cost of a command from Node. */
 import { spawn } from 'node:child_process'
-import type { Turn } from '../measure.ts'
-import { timed } from '../measure.ts'
-import { type Ask, startWorker } from '../worker.ts'
+import type { Turn } from '../../measure.ts'
+import { timed } from '../../measure.ts'
+import { type Ask, startWorker } from '../../worker.ts'
+import type { Workplace } from '../workplace.ts'
 import { COMMAND } from './subject.ts'
-import type { Workplace } from './workplace.ts'
 
 export type SpawnSubject = (what: 'command' | 'output' | 'silent') => Promise<number>
 

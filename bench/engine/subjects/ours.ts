@@ -2,11 +2,11 @@
 import { copyFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { EngineProvider, locateRunner } from '@sandkasten/engine'
-import { timed } from '../measure.ts'
-import { assertGoingOn } from '../stop.ts'
-import { type Remains, remainsOf } from './remains.ts'
+import { timed } from '../../measure.ts'
+import { assertGoingOn } from '../../stop.ts'
+import { type Remains, remainsOf } from '../remains.ts'
+import { end, folderIn, processes, readOr, type Workplace } from '../workplace.ts'
 import { assertHardened, type Box, COMMAND, type Subject } from './subject.ts'
-import { end, folderIn, processes, readOr, type Workplace } from './workplace.ts'
 
 export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 

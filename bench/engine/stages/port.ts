@@ -4,9 +4,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { timed } from '../measure.ts'
-import { reportTurns } from '../report.ts'
-import { plainEnv } from './spawn.ts'
+import { timed } from '../../measure.ts'
+import { reportTurns } from '../../report.ts'
+import { plainEnv } from '../subjects/spawn.ts'
 import type { Bench, Stage } from './stage.ts'
 
 /** In Perl, which every Debian has, and in one write: two writes would wait for an acknowledgement. */

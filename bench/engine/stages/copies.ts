@@ -7,10 +7,10 @@
  */
 import { cpSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Turn, takeTurns, timed } from '../measure.ts'
-import type { Ours, Sandbox } from './ours.ts'
+import { type Turn, takeTurns, timed } from '../../measure.ts'
+import type { Ours, Sandbox } from '../subjects/ours.ts'
+import { folderIn } from '../workplace.ts'
 import type { Bench, Stage } from './stage.ts'
-import { folderIn } from './workplace.ts'
 
 const CHANGED_BYTES = 10 * 1024 * 1024
 const USUAL = 1024

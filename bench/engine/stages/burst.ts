@@ -1,6 +1,6 @@
 /** Many concurrent creates: the time until the last is ready, and the number of failures. */
-import { timed } from '../measure.ts'
-import type { Sandbox } from './ours.ts'
+import { timed } from '../../measure.ts'
+import type { Sandbox } from '../subjects/ours.ts'
 import type { Bench, Stage } from './stage.ts'
 
 const COUNT = 100

@@ -5,10 +5,10 @@
  *
  * Commands go to sandboxes spread over all of them, not to one with warm pages.
  */
-import { collectGarbage, inParallel, sampleOf, takeTurns } from '../measure.ts'
-import { spawnTurns } from './spawn.ts'
+import { collectGarbage, inParallel, sampleOf, takeTurns } from '../../measure.ts'
+import { spawnTurns } from '../subjects/spawn.ts'
+import type { Box, Subject } from '../subjects/subject.ts'
 import type { Bench, Stage } from './stage.ts'
-import type { Box, Subject } from './subject.ts'
 
 /** Docker takes a third of a second for each, so 500 would take too long. */
 const FULL = { engine: [1, 10, 100, 500], crun: [1, 10, 100], docker: [1, 10, 50] }
