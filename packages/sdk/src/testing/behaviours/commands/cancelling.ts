@@ -1,6 +1,6 @@
-import { equal, ok, rejects } from '../assert.ts'
-import { EventReader } from '../events.ts'
-import { group } from '../types.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import { group } from '../../types.ts'
 
 export const cancelling = group('timeouts and cancelling', [
   {

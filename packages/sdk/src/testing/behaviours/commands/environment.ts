@@ -1,5 +1,5 @@
-import { equal, includes, ok, rejects } from '../assert.ts'
-import { group } from '../types.ts'
+import { equal, includes, ok, rejects } from '../../assert.ts'
+import { group } from '../../types.ts'
 
 const unusualValues = {
   spaces: '  two  spaces ',

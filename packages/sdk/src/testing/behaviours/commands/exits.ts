@@ -1,7 +1,7 @@
-import { equal, includes, ok, rejects } from '../assert.ts'
-import { EventReader } from '../events.ts'
-import type { Trial } from '../trial.ts'
-import { group } from '../types.ts'
+import { equal, includes, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import type { Trial } from '../../trial.ts'
+import { group } from '../../types.ts'
 
 export const exits = group('exit codes and signals', [
   ...[0, 1, 3, 127, 255].map((code) => ({

@@ -1,6 +1,6 @@
-import { equal, ok, rejects, sameBytes } from '../assert.ts'
-import { EventReader, settledBefore } from '../events.ts'
-import { group } from '../types.ts'
+import { equal, ok, rejects, sameBytes } from '../../assert.ts'
+import { EventReader, settledBefore } from '../../events.ts'
+import { group } from '../../types.ts'
 
 export const input = group('stdin', [
   {

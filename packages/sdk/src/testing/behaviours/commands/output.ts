@@ -1,6 +1,6 @@
-import { equal, excludes, includes, ok, sameBytes } from '../assert.ts'
-import { EventReader } from '../events.ts'
-import { group } from '../types.ts'
+import { equal, excludes, includes, ok, sameBytes } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import { group } from '../../types.ts'
 
 const allBytes = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 

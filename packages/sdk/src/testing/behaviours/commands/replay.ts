@@ -1,8 +1,8 @@
-import type { ProcessEvent } from '../../spec/index.ts'
-import { equal, ok, rejects } from '../assert.ts'
-import { EventReader } from '../events.ts'
-import { GrowthMeter } from '../memory-use.ts'
-import { group } from '../types.ts'
+import type { ProcessEvent } from '../../../spec/index.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import { GrowthMeter } from '../../memory-use.ts'
+import { group } from '../../types.ts'
 
 export const replay = group('output again and slowly', [
   {

@@ -1,7 +1,7 @@
-import { equal, excludes, includes, ok, rejects } from '../assert.ts'
-import type { Trial } from '../trial.ts'
-import type { AnySandbox } from '../types.ts'
-import { group } from '../types.ts'
+import { equal, excludes, includes, ok, rejects } from '../../assert.ts'
+import type { Trial } from '../../trial.ts'
+import type { AnySandbox } from '../../types.ts'
+import { group } from '../../types.ts'
 
 /** These use the POSIX shell language, which a provider with the ability `shell` must support. */
 export const shells = group('shells', [

@@ -1,9 +1,9 @@
-import { quoteArgs } from '../../shared/quote.ts'
-import { equal, excludes, ok, rejects } from '../assert.ts'
-import type { Command } from '../command-kit.ts'
-import { EventReader } from '../events.ts'
-import type { Trial } from '../trial.ts'
-import { type AnySandbox, group } from '../types.ts'
+import { quoteArgs } from '../../../shared/quote.ts'
+import { equal, excludes, ok, rejects } from '../../assert.ts'
+import type { Command } from '../../command-kit.ts'
+import { EventReader } from '../../events.ts'
+import type { Trial } from '../../trial.ts'
+import { type AnySandbox, group } from '../../types.ts'
 
 /**
  * “Everything it started” includes programs that have left the process group, the session and the parent. A kill or a

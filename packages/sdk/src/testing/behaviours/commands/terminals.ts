@@ -1,8 +1,8 @@
-import type { SandboxTerminal } from '../../spec/index.ts'
-import { equal, ok, rejects } from '../assert.ts'
-import { EventReader } from '../events.ts'
-import type { Trial } from '../trial.ts'
-import { group } from '../types.ts'
+import type { SandboxTerminal } from '../../../spec/index.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import type { Trial } from '../../trial.ts'
+import { group } from '../../types.ts'
 
 export const terminals = group('terminals', [
   {

@@ -1,7 +1,7 @@
-import { equal, includes, ok, rejects, sameBytes } from '../assert.ts'
-import { bigBlocks, checkBig } from '../big-file.ts'
-import { GrowthMeter } from '../memory-use.ts'
-import { group } from '../types.ts'
+import { equal, includes, ok, rejects, sameBytes } from '../../assert.ts'
+import { bigBlocks, checkBig } from '../../big-file.ts'
+import { GrowthMeter } from '../../memory-use.ts'
+import { group } from '../../types.ts'
 
 const allBytes = Uint8Array.from({ length: 70_000 }, (_, index) => (index * 7) & 0xff)
 

@@ -1,5 +1,5 @@
-import { equal, rejects } from '../assert.ts'
-import { group } from '../types.ts'
+import { equal, rejects } from '../../assert.ts'
+import { group } from '../../types.ts'
 
 export const links = group('links', [
   {

@@ -1,7 +1,7 @@
-import { equal, rejects } from '../assert.ts'
-import { hostFile } from '../host-files.ts'
-import type { Trial } from '../trial.ts'
-import { group } from '../types.ts'
+import { equal, rejects } from '../../assert.ts'
+import { hostFile } from '../../host-files.ts'
+import type { Trial } from '../../trial.ts'
+import { group } from '../../types.ts'
 
 /**
  * Without isolation, a path outside is rejected. With isolation, it is a path inside the sandbox, where the file does

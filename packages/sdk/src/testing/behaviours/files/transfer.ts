@@ -1,6 +1,6 @@
-import { equal, rejects, sameBytes } from '../assert.ts'
-import { hostFile } from '../host-files.ts'
-import { group } from '../types.ts'
+import { equal, rejects, sameBytes } from '../../assert.ts'
+import { hostFile } from '../../host-files.ts'
+import { group } from '../../types.ts'
 
 export const transfer = group('upload and download', [
   {

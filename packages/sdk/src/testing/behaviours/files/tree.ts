@@ -1,5 +1,5 @@
-import { equal, ok, rejects } from '../assert.ts'
-import { group } from '../types.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { group } from '../../types.ts'
 
 const unusualNames = [
   'with space',

@@ -1,6 +1,6 @@
-import type { FileChange } from '../../spec/index.ts'
-import { equal, ok, rejects } from '../assert.ts'
-import { group } from '../types.ts'
+import type { FileChange } from '../../../spec/index.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { group } from '../../types.ts'
 
 export const watching = group('watching files', [
   {

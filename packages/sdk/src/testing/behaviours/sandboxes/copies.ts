@@ -1,7 +1,7 @@
-import type { SandboxHandle } from '../../spec/index.ts'
-import { equal, ok, rejects } from '../assert.ts'
-import type { Trial } from '../trial.ts'
-import { group } from '../types.ts'
+import type { SandboxHandle } from '../../../spec/index.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import type { Trial } from '../../trial.ts'
+import { group } from '../../types.ts'
 
 export const copies = group('snapshots and forks', [
   {

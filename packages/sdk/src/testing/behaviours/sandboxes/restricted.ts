@@ -1,5 +1,5 @@
-import { equal, ok } from '../assert.ts'
-import { group } from '../types.ts'
+import { equal, ok } from '../../assert.ts'
+import { group } from '../../types.ts'
 
 const forbidden = [
   'destroy',

@@ -1,6 +1,6 @@
-import { equal, ok, rejects } from '../assert.ts'
-import { EventReader, settledBefore } from '../events.ts'
-import { group } from '../types.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader, settledBefore } from '../../events.ts'
+import { group } from '../../types.ts'
 
 export const stopping = group('stop, start and pause', [
   {
