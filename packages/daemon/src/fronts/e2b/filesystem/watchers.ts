@@ -1,6 +1,6 @@
 import { type FileChange, SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
-import { eventOf } from './filesystem.ts'
+import { eventOf } from './service.ts'
 
 const mostEvents = 2_000
 const mostWatchers = 64
