@@ -333,13 +333,13 @@ export interface LeaseChanges {
     stoppedTtlMs?: number | null;
 }
 
-export type Leased = Pick<Session, 'id' | 'status' | 'status_at' | 'started_at' | 'last_activity' | 'ttl_ms' | 'on_idle' | 'lifetime_ms' | 'on_lifetime' | 'stopped_ttl_ms'>;
-
-export declare class Leases {
+export declare class LeaseWriter {
     constructor(context: Context);
     write(): Promise<void>;
     mindTheClock(now?: number, passed?: number): Promise<number>;
 }
+
+export type Leased = Pick<Session, 'id' | 'status' | 'status_at' | 'started_at' | 'last_activity' | 'ttl_ms' | 'on_idle' | 'lifetime_ms' | 'on_lifetime' | 'stopped_ttl_ms'>;
 
 export declare class Lifecycle {
     onResumed: (session: Session) => void;
@@ -637,7 +637,7 @@ export declare class SessionService {
     readonly terminals: Terminals;
     readonly reaper: Reaper;
     readonly reconciler: Reconciler;
-    readonly leases: Leases;
+    readonly leases: LeaseWriter;
     readonly memory: ResultMemory;
     readonly provider: ProviderFacts;
     readonly largeCalls: ConcurrencyLimit;
@@ -667,7 +667,7 @@ export declare class SessionService {
     pause(caller: Caller, id: string, meant?: Meant): Promise<Session>;
     resume(caller: Caller, id: string, meant?: Meant): Promise<Session>;
     destroy(caller: Caller, id: string): Promise<boolean>;
-    extend(caller: Caller, id: string, ms: number, { incarnation }?: Meant): Promise<Session>;
+    extend(caller: Caller, id: string, ms: number, meant?: Meant): Promise<Session>;
     setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session>;
     setLifetime(caller: Caller, id: string, ms: number | null): Promise<Session>;
     setLabels(caller: Caller, id: string, changes: Readonly<Record<string, string | null>>): Promise<Session>;

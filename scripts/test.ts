@@ -8,6 +8,7 @@ const yes = process.argv.includes('--yes')
 let rust: Rust | undefined
 /** Tests that need the runner's binary. */
 const needRunner = [
+  'packages/runner-client/test/**',
   'packages/engine/src/runner/**',
   'packages/engine/src/isolators/**',
   'packages/engine/src/images/**',

@@ -1,4 +1,4 @@
-import { spawnTurns } from '../engine/spawn.ts'
+import { spawnTurns } from '../engine/subjects/spawn.ts'
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'
 import type { Stage } from './stage.ts'

@@ -3,7 +3,7 @@
  * itself.
  */
 import type { Session } from '@sandkasten/sdk/client'
-import { spawnTurns } from '../engine/spawn.ts'
+import { spawnTurns } from '../engine/subjects/spawn.ts'
 import { inParallel, timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'
 import type { Stage } from './stage.ts'

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { buildRunner } from '../../packages/engine/src/runner/build-runner.ts'
-import { fresh, rssKb, startRunner } from '../../packages/engine/src/runner/testing/harness.ts'
+import { fresh, rssKb, startRunner } from '../../packages/runner-client/test/harness.ts'
 
 const rounds = Number(process.argv[2] ?? 300)
 const megabytes = 100

@@ -1,10 +1,10 @@
 import { type ImageRecord, imageStore, locateRunner } from '@sandkasten/engine'
-import { table } from './daemon/table.ts'
 import { enginePlace } from './engine-place.ts'
 import { sizeText, timeText } from './format.ts'
 import type { PlaceOptions } from './options.ts'
 import { Progress } from './progress.ts'
 import { endings } from './steer.ts'
+import { table } from './table.ts'
 
 type Store = ReturnType<typeof imageStore>
 type Watching = { signal: AbortSignal; onProgress: Progress['show'] }

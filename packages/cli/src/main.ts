@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
-import { addDaemonCommands } from './daemon/commands.ts'
+import { addDaemonCommands } from './daemon/register/index.ts'
 import type { UpSetup } from './daemon/up.ts'
 import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
 import type { DoctorOptions } from './doctor.ts'

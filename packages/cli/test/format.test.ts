@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { table } from '../src/daemon/table.ts'
 import { durationText, sizeText, timeText, wrap } from '../src/format.ts'
 import { parseDuration } from '../src/options.ts'
 import { Meter } from '../src/progress.ts'
+import { table } from '../src/table.ts'
 
 describe('text formatting', () => {
   it.each([

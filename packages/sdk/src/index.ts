@@ -11,6 +11,6 @@ export {
   type SandboxErrorOptions,
 } from './errors.ts'
 export * from './resilience/index.ts'
-export type { Clock } from './shared/clock.ts'
+export type { Clock } from './shared/calls/clock.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'
 export type * from './spec/index.ts'

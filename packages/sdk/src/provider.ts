@@ -5,14 +5,22 @@
 export type * from './core/driver.ts'
 export { DriverProvider } from './core/provider.ts'
 export { checkCount, checkMs } from './core/validate.ts'
-export { abortable, abortedError, onAbort, throwIfAborted } from './shared/abort.ts'
-export { asBytes, type ByteSource, chunksOf, concat, encode, streamOf, takeSource } from './shared/bytes.ts'
-export { HeadTail } from './shared/collect.ts'
+export { abortable, abortedError, onAbort, throwIfAborted } from './shared/calls/abort.ts'
+export { maybeDone } from './shared/calls/maybe-done.ts'
 export { errnoHint } from './shared/errno-hint.ts'
 export { gitCredentials } from './shared/git-clone.ts'
 export { randomId } from './shared/ids.ts'
 export { ListingSize } from './shared/listing.ts'
-export { maybeDone } from './shared/maybe-done.ts'
-export { OutputLog } from './shared/output-log.ts'
+export {
+  asBytes,
+  type ByteSource,
+  chunksOf,
+  concat,
+  encode,
+  streamOf,
+  takeSource,
+} from './shared/output/bytes.ts'
+export { HeadTail } from './shared/output/collect.ts'
+export { OutputLog } from './shared/output/output-log.ts'
 export { matches, pageOf } from './shared/page.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'

@@ -21,7 +21,7 @@ export {
 } from './context.ts'
 export { EventBus, type SessionEvent } from './events.ts'
 export { EndTimer } from './leases/end-timer.ts'
-export { idleEnd, lifetimeEnd } from './leases/leases.ts'
+export { idleEnd, lifetimeEnd } from './leases/scheduled-ends.ts'
 export { checkArgv, checkCount, checkEnv, requestLimits } from './limits/request-limits.ts'
 export { LiveSessions, type Open } from './live-sessions.ts'
 export type { CreateRequest } from './plan.ts'

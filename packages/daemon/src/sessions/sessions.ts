@@ -1,12 +1,11 @@
-import { SandboxError } from '@sandkasten/sdk'
-import type { EndAction } from '../config/index.ts'
 import type { Caller } from '../keys/index.ts'
 import type { SessionStatus } from '../store/index.ts'
 import { Commands } from './commands/commands.ts'
 import type { ResultMemory } from './commands/result-memory.ts'
 import type { Context, DaemonProvider, Session } from './context.ts'
 import { type Created, Creator } from './create.ts'
-import { Leases } from './leases/leases.ts'
+import { extendLease, type LeaseChanges, setLeases } from './leases/extend-lease.ts'
+import { LeaseWriter } from './leases/lease-writer.ts'
 import { Reaper } from './leases/reaper.ts'
 import { Lifecycle, type Meant } from './lifecycle.ts'
 import { ConcurrencyLimit } from './limits/concurrency-limit.ts'
@@ -17,19 +16,9 @@ import type { Open } from './live-sessions.ts'
 import type { CreateRequest } from './plan.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
-import { notUsable, refuseOther } from './status.ts'
+import { notUsable } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
-
-export interface LeaseChanges {
-  ttlMs?: number
-  onIdle?: EndAction
-  /** Counted from now. */
-  lifetimeMs?: number | null
-  onLifetime?: EndAction
-  /** Counted from the stop. Null: until a caller destroys the session. */
-  stoppedTtlMs?: number | null
-}
 
 /** The facts about the provider that other folders may use. */
 export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>
@@ -43,7 +32,7 @@ export class SessionService {
   readonly terminals: Terminals
   readonly reaper: Reaper
   readonly reconciler: Reconciler
-  readonly leases: Leases
+  readonly leases: LeaseWriter
   /** Limits the memory that each project's requests and responses use. */
   readonly memory: ResultMemory
   readonly provider: ProviderFacts
@@ -64,7 +53,7 @@ export class SessionService {
     this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
     this.terminals = new Terminals(context, this.use)
-    this.leases = new Leases(context)
+    this.leases = new LeaseWriter(context)
     this.reaper = new Reaper(context, this.#lifecycle, this.commands, budget)
     this.reconciler = new Reconciler(context, {
       lifecycle: this.#lifecycle,
@@ -168,55 +157,13 @@ export class SessionService {
   }
 
   /** Extends the idle lease and the lifetime to at least this long from now. Never shortens them. */
-  async extend(caller: Caller, id: string, ms: number, { incarnation }: Meant = {}): Promise<Session> {
-    const { config, live } = this.#context
-    const session = await this.use.findHere(caller, id)
-    refuseOther(session, incarnation)
-    if (ms > config.max_ttl_seconds * 1000)
-      throw new SandboxError(
-        'invalid_argument',
-        `ttl_seconds exceeds max_ttl_seconds (${config.max_ttl_seconds}).`,
-        {
-          hint: 'Ask for less, or raise max_ttl_seconds.',
-        },
-      )
-    live.touch(id)
-    const now = Date.now()
-    const lifetime =
-      session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
-    const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
-    return this.#lease(session, changes)
+  extend(caller: Caller, id: string, ms: number, meant: Meant = {}): Promise<Session> {
+    return extendLease(this.#context, this.use, caller, id, ms, meant)
   }
 
   /** Replaces leases of the session. This counts as activity. */
-  async setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
-    const { config, live } = this.#context
-    for (const ms of [leases.ttlMs, leases.lifetimeMs])
-      if (typeof ms === 'number' && ms > config.max_ttl_seconds * 1000)
-        throw new SandboxError(
-          'invalid_argument',
-          `The lifetime or idle time exceeds max_ttl_seconds (${config.max_ttl_seconds}).`,
-          { hint: 'Ask for less, or raise max_ttl_seconds.' },
-        )
-    await this.use.findHere(caller, id)
-    // Under the lock, because a concurrent start changes `started_at`.
-    return live.locked(id, async () => {
-      const session = await this.use.findHere(caller, id)
-      if (session.live === 0) throw notUsable(session)
-      live.touch(id)
-      const now = Date.now()
-      const { ttlMs, onIdle, lifetimeMs, onLifetime, stoppedTtlMs } = leases
-      const changes = {
-        ttl_ms: ttlMs,
-        on_idle: onIdle,
-        // The request counts from now; the row counts from the last start.
-        lifetime_ms: typeof lifetimeMs === 'number' ? now - session.started_at + lifetimeMs : lifetimeMs,
-        on_lifetime: onLifetime,
-        stopped_ttl_ms: stoppedTtlMs,
-        last_activity: now,
-      }
-      return this.#lease(session, changes)
-    })
+  setLeases(caller: Caller, id: string, leases: LeaseChanges): Promise<Session> {
+    return setLeases(this.#context, this.use, caller, id, leases)
   }
 
   /** Sets the remaining lifetime, longer or shorter than before. Null removes the limit. */
@@ -256,14 +203,6 @@ export class SessionService {
     const quotas = await quotasOf(this.#context, caller)
     const diskMb = used.disk_mb + unlimited * (this.#context.config.defaults.disk_limit_mb ?? 0)
     return { used: { ...used, disk_mb: diskMb }, quotas }
-  }
-
-  /** Writes changed leases and updates the timer. */
-  async #lease(session: Session, changes: Partial<Session>): Promise<Session> {
-    const { store, ends } = this.#context
-    const changed = (await store.sessions.update(session.id, undefined, changes)) ?? session
-    ends.note(changed)
-    return changed
   }
 
   /** Follows commands of a session that was paused when this process started. */

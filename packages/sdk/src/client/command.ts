@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
-import { encode } from '../shared/bytes.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
+import { encode } from '../shared/output/bytes.ts'
 import type {
   CallOptions,
   OutputOptions,

@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { chunksOf, concat, streamOf } from '../shared/bytes.ts'
+import { chunksOf, concat, streamOf } from '../shared/output/bytes.ts'
 import type {
   Bytes,
   BytesSource,

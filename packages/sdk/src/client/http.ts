@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
-import { abortedError, throwIfAborted } from '../shared/abort.ts'
-import { concat } from '../shared/bytes.ts'
+import { abortedError, throwIfAborted } from '../shared/calls/abort.ts'
+import { concat } from '../shared/output/bytes.ts'
 import type { DaemonConnection } from './connection.ts'
 import { type NodeDownload, nodeDownload } from './node-download.ts'
 import { errorOfResponse } from './problem.ts'

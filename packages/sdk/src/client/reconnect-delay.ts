@@ -1,4 +1,4 @@
-import { onAbort, throwIfAborted } from '../shared/abort.ts'
+import { onAbort, throwIfAborted } from '../shared/calls/abort.ts'
 
 /** How long to retry a lost connection. A daemon restarts within this time. */
 const reconnectMs = 30_000

@@ -1,4 +1,4 @@
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { lostError } from './http.ts'
 import { errorOf, type Problem } from './problem.ts'
 

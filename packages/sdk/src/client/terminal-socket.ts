@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { abortedError, onAbort } from '../shared/abort.ts'
+import { abortedError, onAbort } from '../shared/calls/abort.ts'
 import type { ProcessEvent } from '../spec/index.ts'
 
 /** A WebSocket has no backpressure: when a reader is this far behind, the socket is closed and reopened later. */

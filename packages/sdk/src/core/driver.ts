@@ -1,4 +1,4 @@
-import type { ByteSource } from '../shared/bytes.ts'
+import type { ByteSource } from '../shared/output/bytes.ts'
 import type {
   CallOptions,
   Capabilities,

@@ -1,6 +1,6 @@
 import { SandboxError } from '../errors.ts'
-import { abortable, throwIfAborted } from '../shared/abort.ts'
-import { asBytes, chunksOf, concat, streamOf } from '../shared/bytes.ts'
+import { abortable, throwIfAborted } from '../shared/calls/abort.ts'
+import { asBytes, chunksOf, concat, streamOf } from '../shared/output/bytes.ts'
 import type {
   Bytes,
   BytesSource,

@@ -1,9 +1,9 @@
 import { SandboxError } from '../errors.ts'
-import { abortable, abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
-import { chunksOf, concat, encode } from '../shared/bytes.ts'
-import { HeadTail } from '../shared/collect.ts'
+import { abortable, abortedError, onAbort, throwIfAborted } from '../shared/calls/abort.ts'
 import * as scripts from '../shared/guest/shell.ts'
 import { keyOf, randomId } from '../shared/ids.ts'
+import { chunksOf, concat, encode } from '../shared/output/bytes.ts'
+import { HeadTail } from '../shared/output/collect.ts'
 import type {
   CallOptions,
   OpenShellOptions,

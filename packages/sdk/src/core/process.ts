@@ -1,7 +1,7 @@
 import { SandboxError } from '../errors.ts'
-import { abortable, throwIfAborted } from '../shared/abort.ts'
-import { encode, streamOf } from '../shared/bytes.ts'
-import { HeadTail } from '../shared/collect.ts'
+import { abortable, throwIfAborted } from '../shared/calls/abort.ts'
+import { encode, streamOf } from '../shared/output/bytes.ts'
+import { HeadTail } from '../shared/output/collect.ts'
 import type {
   CallOptions,
   Capabilities,

@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { cloneCommand, redact } from '../shared/git-clone.ts'
 import { nativeId } from '../shared/ids.ts'
 import type {

@@ -1,7 +1,7 @@
 import { SandboxError } from '../errors.ts'
-import { abortedError, onAbort, throwIfAborted } from '../shared/abort.ts'
-import { chunksOf } from '../shared/bytes.ts'
-import { maybeDone } from '../shared/maybe-done.ts'
+import { abortedError, onAbort, throwIfAborted } from '../shared/calls/abort.ts'
+import { maybeDone } from '../shared/calls/maybe-done.ts'
+import { chunksOf } from '../shared/output/bytes.ts'
 import type {
   Ability,
   AllCapabilities,

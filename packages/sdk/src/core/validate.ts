@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { isBytesSource } from '../shared/bytes.ts'
+import { isBytesSource } from '../shared/output/bytes.ts'
 
 /** Argument checks. Each throws `invalid_argument` with the name of the option and its valid values. */
 

@@ -2,7 +2,7 @@ import { mkdir, readdir, realpath, rename } from 'node:fs/promises'
 import path from 'node:path'
 import type { CreateSpec, ProviderDriver, SandboxDriver } from '../core/driver.ts'
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { randomId } from '../shared/ids.ts'
 import { pageOf } from '../shared/page.ts'
 import type {

@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { cloneCommand, redact } from '../shared/git-clone.ts'
 import type { CommandResult } from '../spec/index.ts'
 import { checkLimit, checkOptions, invalid, remoteFolder } from './checks.ts'

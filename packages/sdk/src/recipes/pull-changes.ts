@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { checkLimit, checkOptions, checkProjectDir, invalid, remoteFolder } from './checks.ts'
 import { withTempFolder } from './host/temp.ts'
 import { makeBranch } from './pull/branch.ts'

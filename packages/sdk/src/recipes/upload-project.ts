@@ -1,4 +1,4 @@
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import { checkLimit, checkOptions, checkProjectDir, invalid, remoteFolder } from './checks.ts'
 import { checkInclude } from './host/include.ts'
 import { type LocalFile, type Scan, scanProject } from './host/scan.ts'

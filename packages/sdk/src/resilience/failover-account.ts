@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
-import { retryAfterMs } from '../shared/backoff.ts'
+import { retryAfterMs } from '../shared/calls/backoff.ts'
 
 export interface FailoverAttempt {
   readonly provider: string

@@ -1,6 +1,6 @@
 import { checkKnown, checkMs, invalid } from '../core/validate.ts'
 import { errorTable, type SandboxErrorCode } from '../errors.ts'
-import { type Clock, realClock } from '../shared/clock.ts'
+import { type Clock, realClock } from '../shared/calls/clock.ts'
 import type {
   AbilityLevel,
   AbilityOf,

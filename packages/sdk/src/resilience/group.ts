@@ -1,7 +1,7 @@
 import { unsupported } from '../core/supports.ts'
 import { invalid } from '../core/validate.ts'
 import { SandboxError } from '../errors.ts'
-import { throwIfAborted } from '../shared/abort.ts'
+import { throwIfAborted } from '../shared/calls/abort.ts'
 import type {
   Ability,
   AbilityLevel,

@@ -1,6 +1,6 @@
 import { supports, unsupported } from '../core/supports.ts'
 import { checkKnown, checkMs, checkName, invalid } from '../core/validate.ts'
-import { type Clock, realClock } from '../shared/clock.ts'
+import { type Clock, realClock } from '../shared/calls/clock.ts'
 import type {
   CallOptions,
   SandboxActivity,

@@ -1,4 +1,4 @@
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from '../shared/calls/clock.ts'
 import type { CallOptions, SandboxProvider } from '../spec/index.ts'
 import { within } from './time-limit.ts'
 

@@ -1,8 +1,8 @@
 import { checkCount, checkKnown, checkMs } from '../core/validate.ts'
 import { SandboxError, type SandboxErrorCode } from '../errors.ts'
-import { abortedError, throwIfAborted } from '../shared/abort.ts'
-import { backoffMs, retryAfterMs } from '../shared/backoff.ts'
-import { type Clock, sleep, waitingClock } from '../shared/clock.ts'
+import { abortedError, throwIfAborted } from '../shared/calls/abort.ts'
+import { backoffMs, retryAfterMs } from '../shared/calls/backoff.ts'
+import { type Clock, sleep, waitingClock } from '../shared/calls/clock.ts'
 import type { CallOptions } from '../spec/index.ts'
 
 export interface RetryOptions {

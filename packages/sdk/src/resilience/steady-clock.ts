@@ -1,4 +1,4 @@
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from '../shared/calls/clock.ts'
 
 /**
  * The time of day, never set back. A sandbox's end is a time of day, so that is what must be compared. Two things can

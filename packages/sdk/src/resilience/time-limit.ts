@@ -1,6 +1,6 @@
 import { SandboxError, type SandboxErrorOptions } from '../errors.ts'
-import { abortable, onAbort } from '../shared/abort.ts'
-import type { Clock } from '../shared/clock.ts'
+import { abortable, onAbort } from '../shared/calls/abort.ts'
+import type { Clock } from '../shared/calls/clock.ts'
 
 export interface Limit extends SandboxErrorOptions {
   readonly ms: number

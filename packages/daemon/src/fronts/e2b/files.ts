@@ -9,9 +9,9 @@ import { bodyChunks } from '../../http/request-body.ts'
 import { sendStream } from '../../http/send-stream.ts'
 import type { FrontPlace } from '../front.ts'
 import type { DataPlane, Entered, FileQuery } from './envd/data-plane.ts'
-import { absolute } from './envd/file-entries.ts'
-import { keepMetadata, metadataOf } from './envd/file-metadata.ts'
-import { eachFile } from './envd/uploads.ts'
+import { absolute } from './filesystem/file-entries.ts'
+import { keepMetadata, metadataOf } from './filesystem/file-metadata.ts'
+import { eachFile } from './filesystem/upload-form.ts'
 
 const idleMs = 60_000
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { EndTimer } from './end-timer.ts'
-import type { Leased } from './leases.ts'
+import type { Leased } from './scheduled-ends.ts'
 
 const day = 86_400_000
 

@@ -1,5 +1,5 @@
-import type { Leased } from './leases.ts'
-import { earliestEnd } from './leases.ts'
+import type { Leased } from './scheduled-ends.ts'
+import { earliestEnd } from './scheduled-ends.ts'
 
 /** The minimum time between two passes of the reaper. */
 const minWaitMs = 200

@@ -4,7 +4,7 @@ import type { Commands } from '../commands/commands.ts'
 import type { Context } from '../context.ts'
 import type { Lifecycle } from '../lifecycle.ts'
 import type { StoreBudget } from '../limits/store-budget.ts'
-import { endsOf, type Leased } from './leases.ts'
+import { endsOf, type Leased } from './scheduled-ends.ts'
 
 /** How many sessions are ended concurrently. */
 const atOnce = 8

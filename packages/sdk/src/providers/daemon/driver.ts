@@ -1,10 +1,10 @@
 import type { SandboxClient, SessionInfo } from '../../client/index.ts'
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
+import { undoneOnAbort } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { matches } from '../../shared/page.ts'
-import { undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,

@@ -1,7 +1,7 @@
 import type { ExecResult, Session, ShellInfo } from '../../client/index.ts'
 import { checkMs } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable } from '../../shared/abort.ts'
+import { abortable } from '../../shared/calls/abort.ts'
 import type { CallOptions, SandboxShell, ShellExecOptions, ShellResult } from '../../spec/index.ts'
 import { translating } from './translation.ts'
 

@@ -1,9 +1,9 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable, abortedError, throwIfAborted } from '../../shared/abort.ts'
+import { abortable, abortedError, throwIfAborted } from '../../shared/calls/abort.ts'
+import { leaving, undoneOnAbort } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
-import { leaving, undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,

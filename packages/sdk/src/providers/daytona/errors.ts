@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { retryAfterOf } from '../../shared/retry-after.ts'
+import { retryAfterOf } from '../../shared/calls/retry-after.ts'
 
 /** Classifies the vendor's failures by status and class. Message text is used only for quotas, which have no code. */
 export function translated(error: unknown, what: string, sandboxId?: string): SandboxError {

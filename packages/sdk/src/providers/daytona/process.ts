@@ -1,8 +1,8 @@
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable, throwIfAborted } from '../../shared/abort.ts'
-import { concat } from '../../shared/bytes.ts'
+import { abortable, throwIfAborted } from '../../shared/calls/abort.ts'
 import { randomId } from '../../shared/ids.ts'
+import { concat } from '../../shared/output/bytes.ts'
 import type {
   CallOptions,
   ProcessEvent,

@@ -1,6 +1,6 @@
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
-import { backoffMs, retryAfterMs } from '../../shared/backoff.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
+import { backoffMs, retryAfterMs } from '../../shared/calls/backoff.ts'
 
 const tries = 4
 const firstWaitMs = 100

@@ -1,9 +1,9 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable } from '../../shared/abort.ts'
+import { abortable } from '../../shared/calls/abort.ts'
+import { leaving, undoneOnAbort } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
-import { leaving, undoneOnAbort } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenShellOptions,

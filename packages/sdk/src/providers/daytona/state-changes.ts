@@ -1,5 +1,5 @@
 import { SandboxError } from '../../errors.ts'
-import { abortable, throwIfAborted } from '../../shared/abort.ts'
+import { abortable, throwIfAborted } from '../../shared/calls/abort.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import { translated, translating } from './errors.ts'
 import { gone } from './incarnation.ts'

@@ -1,6 +1,6 @@
 import { checkCount, invalid } from '../../core/validate.ts'
-import { encode } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
+import { encode } from '../../shared/output/bytes.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,

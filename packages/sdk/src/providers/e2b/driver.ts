@@ -1,7 +1,7 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
+import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { matches } from '../../shared/page.ts'
-import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,

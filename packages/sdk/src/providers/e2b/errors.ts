@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { abortedError } from '../../shared/abort.ts'
+import { abortedError } from '../../shared/calls/abort.ts'
 
 export interface Circumstances {
   readonly signal?: AbortSignal | undefined

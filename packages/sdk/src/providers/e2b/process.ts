@@ -1,6 +1,6 @@
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { CallOptions, ProcessEvent, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'

@@ -1,8 +1,8 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
+import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
-import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenShellOptions,

@@ -1,7 +1,7 @@
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { encode } from '../../shared/bytes.ts'
 import { randomId } from '../../shared/ids.ts'
+import { encode } from '../../shared/output/bytes.ts'
 import type {
   CallOptions,
   OpenTerminalOptions,

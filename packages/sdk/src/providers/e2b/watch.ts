@@ -1,4 +1,4 @@
-import { onAbort, throwIfAborted } from '../../shared/abort.ts'
+import { onAbort, throwIfAborted } from '../../shared/calls/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'
 

@@ -5,10 +5,10 @@ import { SandboxError } from '../../errors.ts'
 import { errnoOf, guarded, translate } from '../../folder/errors.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
-import { Child, type ChildSpec } from './child.ts'
 import { type DetachedProcess, findDetached, startDetached } from './detached/process.ts'
-import { sandboxMarker } from './environment.ts'
-import { killTree } from './process-tree.ts'
+import { Child, type ChildSpec } from './programs/child.ts'
+import { sandboxMarker } from './programs/environment.ts'
+import { killTree } from './programs/process-tree.ts'
 
 /**
  * The processes of one sandbox. Attached ones live in this object. Detached ones have a folder each, and any process can

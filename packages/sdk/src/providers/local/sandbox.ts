@@ -14,10 +14,10 @@ import type {
   SandboxTerminal,
 } from '../../spec/index.ts'
 import type { LocalDriver } from './driver.ts'
-import { baseEnvironment, foldersOf, sandboxMarker } from './environment.ts'
 import { LocalFiles } from './files.ts'
 import { confine } from './paths.ts'
 import type { LocalProcesses } from './process.ts'
+import { baseEnvironment, foldersOf, sandboxMarker } from './programs/environment.ts'
 import { LocalShell } from './shell.ts'
 import { LocalTerminal } from './terminal.ts'
 

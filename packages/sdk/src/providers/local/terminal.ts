@@ -3,7 +3,7 @@ import { readFile, readlink } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { encode } from '../../shared/bytes.ts'
+import { encode } from '../../shared/output/bytes.ts'
 import { quoteArgs } from '../../shared/quote.ts'
 import type {
   OutputOptions,
@@ -12,9 +12,9 @@ import type {
   ProcessStatus,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import { Child } from './child.ts'
 import { statusOf } from './process.ts'
-import { childrenOf } from './process-tree.ts'
+import { Child } from './programs/child.ts'
+import { childrenOf } from './programs/process-tree.ts'
 
 export interface LocalTerminalOptions {
   readonly terminalId: string

@@ -1,6 +1,6 @@
 import { type FSWatcher, lstatSync, readdirSync, watch } from 'node:fs'
 import path from 'node:path'
-import { onAbort } from '../../shared/abort.ts'
+import { onAbort } from '../../shared/calls/abort.ts'
 import type { FileChange } from '../../spec/index.ts'
 
 export interface WatchFolderOptions {

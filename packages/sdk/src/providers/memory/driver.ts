@@ -1,6 +1,6 @@
 import type { CreateSpec, ProviderDriver, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { pageOf } from '../../shared/page.ts'
 import type {
   Ability,
@@ -11,11 +11,11 @@ import type {
   SnapshotInfo,
 } from '../../spec/index.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
+import { copyDirectory } from './machine/virtual-files.ts'
 import type { MemoryProviderOptions } from './options.ts'
 import { MemorySandbox } from './sandbox.ts'
 import { SandboxBinding } from './sandbox-handle.ts'
 import type { SharedState } from './shared-state.ts'
-import { copyDirectory } from './virtual-files.ts'
 
 export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly name = 'memory'

@@ -1,5 +1,5 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { type Clock, sleep } from '../../shared/clock.ts'
+import { type Clock, sleep } from '../../shared/calls/clock.ts'
 import type { FileOperation } from './files.ts'
 
 /** The operations that can fail. `output` is every read of a process's output, including `runCommand`'s. */

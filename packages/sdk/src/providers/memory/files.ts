@@ -1,5 +1,5 @@
 import type { FilesDriver } from '../../core/driver.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import type { CallOptions, FileChange, FileEntry, FileStat } from '../../spec/index.ts'
 import type { FaultHit } from './faults.ts'
 import {
@@ -12,8 +12,8 @@ import {
   type Vfs,
   type VfsDirectory,
   type VfsNode,
-} from './virtual-files.ts'
-import { watch } from './watch.ts'
+} from './machine/virtual-files.ts'
+import { watch } from './machine/watch.ts'
 
 export interface FilesHost {
   readonly vfs: Vfs

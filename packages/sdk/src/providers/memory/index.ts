@@ -1,6 +1,7 @@
-export { type Clock, realClock } from '../../shared/clock.ts'
+export { type Clock, realClock } from '../../shared/calls/clock.ts'
 export type { MemoryCapabilities } from './capabilities.ts'
-export { ManualClock } from './clock.ts'
+export type { Fault, FaultPoint, FaultRule } from './faults.ts'
+export { ManualClock } from './machine/clock.ts'
 export type {
   ChildOptions,
   ChildProcess,
@@ -9,8 +10,7 @@ export type {
   CommandMatcher,
   OutputWriter,
   RecordedCall,
-} from './commands.ts'
-export type { Fault, FaultPoint, FaultRule } from './faults.ts'
+} from './machine/commands.ts'
 export type { MemoryProviderOptions } from './options.ts'
 export { MemoryProvider } from './provider.ts'
 export type { ShellHandler, ShellIo, ShellState } from './shell.ts'

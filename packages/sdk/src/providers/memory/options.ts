@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts'
+import type { Clock } from '../../shared/calls/clock.ts'
 import type { Ability, CreateOption, SandboxEndpoint } from '../../spec/index.ts'
 import type { ShellHandler } from './shell.ts'
 

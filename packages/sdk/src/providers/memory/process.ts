@@ -1,5 +1,5 @@
 import type { FilesDriver, ProcessDriver, ProcessSpec } from '../../core/driver.ts'
-import { OutputLog } from '../../shared/output-log.ts'
+import { OutputLog } from '../../shared/output/output-log.ts'
 import type {
   CallOptions,
   ProcessEvent,
@@ -8,9 +8,9 @@ import type {
   ProcessSignal,
   ProcessStatus,
 } from '../../spec/index.ts'
-import type { CommandHandler, RecordedCall } from './commands.ts'
 import { broken, type FaultPoint, type FaultRule } from './faults.ts'
-import { Program } from './program.ts'
+import type { CommandHandler, RecordedCall } from './machine/commands.ts'
+import { Program } from './machine/program.ts'
 import type { SharedState } from './shared-state.ts'
 
 export interface ProcessHost {

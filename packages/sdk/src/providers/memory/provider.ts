@@ -1,9 +1,9 @@
 import { DriverProvider } from '../../core/provider.ts'
-import { realClock } from '../../shared/clock.ts'
+import { realClock } from '../../shared/calls/clock.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
-import type { CommandHandler, CommandMatcher, RecordedCall } from './commands.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
+import type { CommandHandler, CommandMatcher, RecordedCall } from './machine/commands.ts'
 import type { MemoryProviderOptions } from './options.ts'
 import { SharedState } from './shared-state.ts'
 

@@ -1,7 +1,7 @@
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { refuseLogin } from '../../core/login.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import type {
   CallOptions,
   OpenShellOptions,
@@ -10,9 +10,9 @@ import type {
   SandboxInfo,
   SandboxShell,
 } from '../../spec/index.ts'
-import { resolveCommand } from './commands.ts'
 import type { FaultHit, FaultPoint } from './faults.ts'
 import { MemoryFiles } from './files.ts'
+import { resolveCommand } from './machine/commands.ts'
 import { MemoryProcess, ProcessBinding } from './process.ts'
 import { MemorySandbox, workdir } from './sandbox.ts'
 import type { SharedState } from './shared-state.ts'

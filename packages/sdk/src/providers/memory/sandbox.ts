@@ -2,10 +2,10 @@ import type { CreateSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import { MemoryFiles } from './files.ts'
+import { directory, Vfs, type VfsDirectory } from './machine/virtual-files.ts'
 import type { MemoryProcess } from './process.ts'
 import type { SharedState } from './shared-state.ts'
 import type { MemoryShell } from './shell.ts'
-import { directory, Vfs, type VfsDirectory } from './virtual-files.ts'
 
 export const workdir = '/workspace'
 

@@ -1,12 +1,12 @@
-import type { Clock } from '../../shared/clock.ts'
+import type { Clock } from '../../shared/calls/clock.ts'
 import { randomId } from '../../shared/ids.ts'
 import type { SandboxEndpoint, SnapshotInfo } from '../../spec/index.ts'
-import { Commands, type RecordedCall } from './commands.ts'
 import { Faults } from './faults.ts'
+import { Commands, type RecordedCall } from './machine/commands.ts'
+import type { VfsDirectory } from './machine/virtual-files.ts'
 import type { MemoryProcess } from './process.ts'
 import type { MemorySandbox } from './sandbox.ts'
 import type { ShellHandler } from './shell.ts'
-import type { VfsDirectory } from './virtual-files.ts'
 
 export class SharedState {
   readonly clock: Clock

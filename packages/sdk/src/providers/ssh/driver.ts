@@ -1,7 +1,7 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { PortForwards } from '../../ports/index.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { keyOf, randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
 import type {

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import type { ProcessDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortedError, onAbort } from '../../shared/abort.ts'
+import { abortedError, onAbort } from '../../shared/calls/abort.ts'
 import type {
   CallOptions,
   ExitEvent,

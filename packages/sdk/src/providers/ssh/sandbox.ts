@@ -2,9 +2,9 @@ import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/drive
 import { refuseLogin } from '../../core/login.ts'
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { bashPrologue } from '../../shared/bash-prologue.ts'
-import { encode } from '../../shared/bytes.ts'
+import { bashPrologue } from '../../shared/guest/bash-prologue.ts'
 import { keyOf, randomId } from '../../shared/ids.ts'
+import { encode } from '../../shared/output/bytes.ts'
 import type {
   CallOptions,
   OpenShellOptions,

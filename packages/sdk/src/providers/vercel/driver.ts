@@ -1,9 +1,9 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
+import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
-import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   CreateOption,

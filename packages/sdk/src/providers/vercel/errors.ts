@@ -1,6 +1,6 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { abortedError } from '../../shared/abort.ts'
-import { retryAfterOf } from '../../shared/retry-after.ts'
+import { abortedError } from '../../shared/calls/abort.ts'
+import { retryAfterOf } from '../../shared/calls/retry-after.ts'
 
 /**
  * Carries our error through the SDK. Its name makes the SDK treat it as a cancelled request, which the SDK does not retry.

@@ -1,9 +1,9 @@
 import type { FilesDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
-import { abortable } from '../../shared/abort.ts'
-import { concat } from '../../shared/bytes.ts'
+import { abortable } from '../../shared/calls/abort.ts'
 import * as scripts from '../../shared/guest/files.ts'
 import { randomId } from '../../shared/ids.ts'
+import { concat } from '../../shared/output/bytes.ts'
 import type { CallOptions, FileEntry, FileStat, FileType } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'
 

@@ -1,5 +1,5 @@
 import { SandboxError } from '../../errors.ts'
-import { abortable } from '../../shared/abort.ts'
+import { abortable } from '../../shared/calls/abort.ts'
 import type { ProcessEvent } from '../../spec/index.ts'
 import { gone } from './process.ts'
 import type { ProcessLog } from './process-log.ts'

@@ -1,4 +1,4 @@
-import { concat } from '../../shared/bytes.ts'
+import { concat } from '../../shared/output/bytes.ts'
 
 /** The chunk size of a program's input: the vendor buffers each chunk completely. */
 export const inputBytes = 1024 * 1024

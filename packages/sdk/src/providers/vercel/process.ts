@@ -1,6 +1,6 @@
 import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
-import { abortable, abortedError, throwIfAborted } from '../../shared/abort.ts'
+import { abortable, abortedError, throwIfAborted } from '../../shared/calls/abort.ts'
 import { randomId } from '../../shared/ids.ts'
 import { quoteArgs } from '../../shared/quote.ts'
 import type {

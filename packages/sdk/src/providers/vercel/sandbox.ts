@@ -1,9 +1,9 @@
 import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
+import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
-import { undoneOnAbort, unmade } from '../../shared/undo.ts'
 import type {
   CallOptions,
   OpenShellOptions,

@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandboxError } from '../../errors.ts'
-import { abortedError } from '../../shared/abort.ts'
+import { abortedError } from '../../shared/calls/abort.ts'
 
 export interface GitCall {
   cwd?: string

@@ -1,6 +1,6 @@
 import { lstat, readlink, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { mapLimit } from '../limit.ts'
 import { isReserved, leadsOutside, splitNames, stateFolder } from '../paths.ts'
 import type { Skipped } from '../types.ts'

@@ -1,7 +1,7 @@
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { SandboxError } from '../../errors.ts'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { invalid } from '../checks.ts'
 import { git } from '../host/git.ts'
 import { leadsOutside } from '../paths.ts'

@@ -1,4 +1,4 @@
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { leadsOutside } from '../paths.ts'
 import { type LocalEntry, matchesRemote } from '../plan.ts'
 import type { Manifest, ManifestEntry } from '../remote/manifest.ts'

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { appendFile, mkdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import type { PulledFile, Skipped } from '../types.ts'
 import type { PullJob } from './job.ts'
 import type { TreeEntry } from './objects.ts'

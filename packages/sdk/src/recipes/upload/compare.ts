@@ -1,4 +1,4 @@
-import { throwIfAborted } from '../../shared/abort.ts'
+import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { hashLocal } from '../host/hash.ts'
 import type { LocalFile } from '../host/scan.ts'
 import { mapLimit } from '../limit.ts'

@@ -1,4 +1,4 @@
-import { bashPrologue } from '../bash-prologue.ts'
+import { bashPrologue } from './bash-prologue.ts'
 import { families, hunt, identities, locks } from './processes.ts'
 import { script } from './script.ts'
 

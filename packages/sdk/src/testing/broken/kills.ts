@@ -1,5 +1,5 @@
+import type { Program } from '../../providers/memory/machine/program.ts'
 import type { MemoryProcess } from '../../providers/memory/process.ts'
-import type { Program } from '../../providers/memory/program.ts'
 import type { SharedState } from '../../providers/memory/shared-state.ts'
 import type { RunCommandOptions, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'

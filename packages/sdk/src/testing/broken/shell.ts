@@ -1,5 +1,5 @@
 import { SandboxError } from '../../errors.ts'
-import type { Program } from '../../providers/memory/program.ts'
+import type { Program } from '../../providers/memory/machine/program.ts'
 import type { SharedState } from '../../providers/memory/shared-state.ts'
 import type { SandboxHandle, SandboxProvider, SandboxShell, ShellExecOptions } from '../../spec/index.ts'
 import { breakProvider } from './wrap.ts'

@@ -1,4 +1,4 @@
-import { concat, encode } from '../../shared/bytes.ts'
+import { concat, encode } from '../../shared/output/bytes.ts'
 import type { BytesSource, SandboxHandle } from '../../spec/index.ts'
 import type { BrokenProvider } from './index.ts'
 import { breakProvider } from './wrap.ts'

@@ -23,7 +23,7 @@ const suites = [
 const images = [
   'packages/engine/src/provider/images.test',
   'packages/engine/src/images/import/hostile.test',
-  'packages/cli/test/image.test',
+  'packages/cli/test/engine/image.test',
 ]
 
 const reason =

@@ -1,7 +1,7 @@
 import { SandboxError, type SandboxErrorCode } from '../../../errors.ts'
-import { concat } from '../../../shared/bytes.ts'
 import { refused } from '../../../shared/guest/script.ts'
 import { randomId } from '../../../shared/ids.ts'
+import { concat } from '../../../shared/output/bytes.ts'
 import { translated } from '../errors.ts'
 import type { Incarnation } from '../incarnation.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'

@@ -14,9 +14,9 @@ import { createServer, type Socket } from 'node:net'
 import path from 'node:path'
 import { SandboxError } from '../../../errors.ts'
 import { identityOf, readRecord, replaceFile } from '../../../folder/record.ts'
-import { Child, type ChildSpec } from '../child.ts'
-import { processMarker } from '../environment.ts'
-import { killTree } from '../process-tree.ts'
+import { Child, type ChildSpec } from '../programs/child.ts'
+import { processMarker } from '../programs/environment.ts'
+import { killTree } from '../programs/process-tree.ts'
 import { decodeFrames, encodeEvent, encodeFrame } from './frames.ts'
 
 export interface SupervisorTask extends ChildSpec {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { SandboxError } from '../../../errors.ts'
-import { abortedError, onAbort, throwIfAborted } from '../../../shared/abort.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../../shared/calls/abort.ts'
 import { randomId } from '../../../shared/ids.ts'
 import { quoteArg } from '../../../shared/quote.ts'
 import type { Session, SshPool } from '../connection/pool.ts'

@@ -1,0 +1,188 @@
+import type { ProcessEvent } from '../../../spec/index.ts'
+import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
+import { GrowthMeter } from '../../memory-use.ts'
+import { group } from '../../types.ts'
+
+export const replay = group('output again and slowly', [
+  {
+    id: 'seq-without-gaps',
+    name: 'Events are numbered from 1 without gaps, and the exit event is the last',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.flood(300_000))
+      const reader = new EventReader(process)
+      await reader.exit()
+      equal(
+        reader.events.map(({ seq }) => seq),
+        reader.events.map((_, index) => index + 1),
+        'numbers',
+      )
+      equal(reader.events.filter(({ type }) => type === 'exit').length, 1, 'number of exit events')
+    },
+  },
+  {
+    id: 'replay-from-start',
+    name: 'Output can be read again from the beginning after the program has ended',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.flood(200_000))
+      await process.wait()
+      const [first, second] = [new EventReader(process), new EventReader(process)]
+      await first.exit()
+      await second.exit()
+      equal(first.stdout.length, 200_000, 'length at the first reading')
+      ok(first.stdout === second.stdout, 'The second reading differs from the first')
+    },
+  },
+  {
+    id: 'replay-after',
+    name: 'output({ after: N }) resumes with event N + 1, and omits nothing',
+    needs: ['stdin'],
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })
+      const live = new EventReader(process)
+      for (let line = 1; line <= 6; line += 1) {
+        await process.writeStdin(`out line ${line}\n`)
+        await live.until(`line ${line}\n`)
+      }
+      await process.closeStdin()
+      await live.exit()
+      for (const after of live.events.map(({ seq }) => seq)) {
+        const again = new EventReader(process, { after })
+        while (await again.next());
+        equal(again.events.map(describe), live.events.slice(after).map(describe), `events after ${after}`)
+      }
+    },
+  },
+  {
+    id: 'cut-and-continue',
+    name: 'A reader that stops can resume later at its number without loss',
+    needs: ['stdin'],
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin: 'pipe' })
+      const first = new EventReader(process)
+      await process.writeStdin('out first\n')
+      await first.until('first\n')
+      await first.stop()
+      await process.writeStdin('out second\n')
+      await process.closeStdin()
+      const second = new EventReader(process, { after: first.events.at(-1)!.seq })
+      await second.exit()
+      equal(first.stdout + second.stdout, 'first\nsecond\n', 'what both read')
+    },
+  },
+  {
+    id: 'two-readers',
+    name: 'Two concurrent readers both get everything',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.flood(400_000))
+      const readers = [new EventReader(process), new EventReader(process)]
+      await Promise.all(readers.map((reader) => reader.exit()))
+      for (const reader of readers) equal(reader.stdout.length, 400_000, 'length of what a reader got')
+    },
+  },
+  {
+    id: 'gone',
+    name: 'Reading dropped history throws gone, with the oldest number that is left',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.flood(4 * 1024 * 1024), {
+        outputBufferBytes: 64 * 1024,
+      })
+      // The ring drops events because there is no reader.
+      await t.eventually(async () => !(await process.status()).running, 'The program ends')
+      const error = await rejects(new EventReader(process).next(), 'gone', 'reading from the beginning')
+      const oldest = error.details.oldest
+      ok(typeof oldest === 'number' && oldest > 1, `details.oldest is ${String(oldest)}`)
+      const rest = new EventReader(process, { after: oldest - 1 })
+      equal((await rest.next())?.seq, oldest, 'number of the oldest event that is left')
+      equal((await rest.exit()).exitCode, 0, 'exitCode')
+    },
+  },
+  {
+    id: 'wait-after-gone',
+    name: 'wait() after output was dropped returns the rest with truncated',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.flood(4 * 1024 * 1024), {
+        outputBufferBytes: 64 * 1024,
+      })
+      await t.eventually(async () => !(await process.status()).running, 'The program ends')
+      const result = await process.wait()
+      equal([result.truncated, result.exitCode], [true, 0], 'truncated and exitCode')
+      ok(result.stdout.endsWith('abcde\n'), `stdout ends with ${JSON.stringify(result.stdout.slice(-20))}`)
+    },
+  },
+  {
+    id: 'slow-reader-slows-program',
+    name: 'A reader that does not read makes the program wait: no loss, and bounded memory',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const marker = t.unique('flooded')
+      const size = 3 * t.limits.floodBytes
+      const meter = new GrowthMeter(t.limits.growthBytes)
+      const gate = t.unique('gate')
+      const process = await t.spawn(sandbox, t.commands.flood(size, marker, gate), {
+        outputBufferBytes: 256 * 1024,
+      })
+      let seen = 0
+      let at = 0
+      // Starts reading before the first byte is written: without a reader, output may be dropped.
+      const reader = process.output()[Symbol.asyncIterator]()
+      const first = reader.next()
+      await sandbox.files.writeFile(gate, '')
+      for (let { value: event } = await first; event; { value: event } = await reader.next()) {
+        if (event.type === 'exit') break
+        if (event.type === 'stdout') checkPattern(event.data, seen)
+        seen += event.data.byteLength
+        // Other work continues meanwhile; the program must not finish before the reader.
+        if (at < 20)
+          equal(
+            await sandbox.files.exists(marker),
+            false,
+            `the program had ended after ${seen} of ${size} bytes were read`,
+          )
+        at += 1
+        meter.look()
+      }
+      equal(seen, size, 'bytes read')
+      ok(!meter.complaint, String(meter.complaint))
+    },
+  },
+  {
+    id: 'wait-twice',
+    name: 'wait() can be called twice, also concurrently, with the same result',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.print('once'))
+      const results = [...(await Promise.all([process.wait(), process.wait()])), await process.wait()]
+      for (const result of results)
+        equal([result.exitCode, result.stdout], [0, 'once'], 'exitCode and stdout')
+    },
+  },
+  {
+    id: 'output-abort',
+    name: 'Cancelling a reader ends it with aborted, and the program keeps running',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.wait())
+      const controller = new AbortController()
+      const reader = new EventReader(process, { signal: controller.signal })
+      await reader.until('ready\n')
+      const next = reader.next()
+      controller.abort()
+      await rejects(next, 'aborted', 'the reading')
+      equal((await process.status()).running, true, 'running')
+    },
+  },
+])
+
+function describe(event: ProcessEvent): unknown[] {
+  return event.type === 'exit'
+    ? [event.seq, 'exit', event.exitCode]
+    : [event.seq, event.type, new TextDecoder().decode(event.data)]
+}
+
+const pattern = new TextEncoder().encode('0123456789abcde\n')
+
+function checkPattern(data: Uint8Array, from: number): void {
+  for (let at = 0; at < data.byteLength; at += 1) {
+    if (data[at] !== pattern[(from + at) % 16])
+      throw new Error(`byte ${from + at} of the output is wrong: something was lost or repeated`)
+  }
+}
