@@ -33,6 +33,14 @@ describe('the default hints', () => {
         foreign: [],
       })
   })
+
+  it('are the same on every surface only if they name no call', () => {
+    const same = (Object.keys(errorTable) as SandboxErrorCode[]).filter((code) => {
+      const { sdk, http, cli } = new SandboxError(code, 'It failed.').hints
+      return sdk === http && http === cli
+    })
+    expect(same).toEqual(['path_outside', 'file_exists', 'not_a_directory', 'disk_full'])
+  })
 })
 
 describe('hints in the source', () => {
@@ -151,7 +159,9 @@ describe('a failure', () => {
     code: SandboxErrorCode
     http: () => Promise<{ code: string; hint: string }>
     cli: () => string[]
-    sdk: () => Promise<unknown>
+    sdk?: () => Promise<unknown>
+    /** What the hint names on each surface. */
+    names: Hints
     env?: Record<string, string>
   }> = [
     {
@@ -159,24 +169,32 @@ describe('a failure', () => {
       http: () => overHttp('GET', `/v1/sessions/${none}`),
       cli: () => ['sessions', 'get', none],
       sdk: () => client.getSession(none),
+      names: { sdk: 'listSessions()', http: 'GET /v1/sessions', cli: 'sandkasten sessions list' },
     },
     {
       code: 'not_found',
       http: () => overHttp('POST', '/v1/sessions', { snapshot_id: none }),
       cli: () => ['sessions', 'create', '--snapshot', none],
       sdk: () => client.createSession({ snapshotId: none } as never),
+      names: { sdk: 'listSnapshots()', http: 'GET /v1/snapshots', cli: 'sandkasten snapshot list' },
     },
     {
       code: 'not_found',
       http: () => overHttp('GET', `/v1/sessions/${id}/execs/none`),
       cli: () => ['commands', 'get', id, 'none'],
       sdk: () => session.command('none').info(),
+      names: { sdk: 'listProcesses()', http: 'GET /v1/sessions/{id}/execs', cli: 'sandkasten commands list' },
     },
     {
       code: 'conflict',
       http: () => overHttp('POST', '/v1/sessions', { name: 'taken' }),
       cli: () => ['sessions', 'create', '--name', 'taken'],
       sdk: () => client.createSession({ name: 'taken' }),
+      names: {
+        sdk: 'listSessions({ name })',
+        http: 'GET /v1/sessions?name=',
+        cli: 'the name works wherever an id does',
+      },
     },
     {
       code: 'unauthenticated',
@@ -184,60 +202,74 @@ describe('a failure', () => {
       cli: () => ['status'],
       env: { SANDKASTEN_API_KEY: 'sk-wrong' },
       sdk: () => new SandboxClient({ baseUrl: at.daemon.url, apiKey: 'sk-wrong' }).listSessions(),
+      names: { sdk: 'apiKey', http: 'Authorization: Bearer', cli: 'Set SANDKASTEN_API_KEY' },
     },
     {
       code: 'file_not_found',
       http: () => overHttp('GET', `/v1/sessions/${id}/files/stat?path=none`),
       cli: () => ['files', 'stat', id, 'none'],
       sdk: () => session.files.stat('none'),
+      names: { sdk: 'files.exists()', http: 'GET /v1/sessions/{id}/files/list', cli: 'Check the path.' },
     },
     {
       code: 'directory_not_empty',
       http: () => overHttp('DELETE', `/v1/sessions/${id}/files?path=full`),
       cli: () => ['files', 'remove', id, 'full'],
       sdk: () => session.files.remove('full'),
+      names: { sdk: '{ recursive: true }', http: 'recursive=true', cli: '--recursive' },
     },
     {
       code: 'path_outside',
       http: () => overHttp('GET', `/v1/sessions/${id}/files/stat?path=../../x`),
       cli: () => ['files', 'stat', id, '../../x'],
       sdk: () => session.files.stat('../../x'),
+      names: {
+        sdk: 'relative to the sandbox’s workdir',
+        http: 'relative to the sandbox’s workdir',
+        cli: 'relative to the sandbox’s workdir',
+      },
     },
     {
       code: 'permission_denied',
       http: () => overHttp('POST', `/v1/sessions/${id}/run`, { cmd: './full/file' }),
       cli: () => ['exec', '-d', id, '--', './full/file', 'x'],
       sdk: () => session.run('./full/file'),
+      names: { sdk: 'files.chmod(path, 0o755)', http: 'POST /v1/sessions/{id}/files/chmod', cli: 'chmod +x' },
     },
     {
       code: 'command_not_found',
       http: () => overHttp('POST', `/v1/sessions/${id}/run`, { cmd: 'no-such-program' }),
       cli: () => ['exec', '-d', id, '--', 'no-such-program', 'x'],
       sdk: () => session.run('no-such-program'),
+      names: { sdk: 'correct `cmd`', http: 'correct `cmd`', cli: 'correct the command' },
     },
     {
       code: 'cwd_not_found',
       http: () => overHttp('POST', `/v1/sessions/${id}/run`, { cmd: 'true', cwd: 'none' }),
       cli: () => ['exec', '-d', '-w', 'none', id, '--', 'true', 'x'],
       sdk: () => session.run('true', { cwd: 'none' }),
+      names: { sdk: 'files.mkdir()', http: 'correct `cwd`', cli: 'correct --workdir' },
     },
     {
       code: 'invalid_argument',
       http: () => overHttp('POST', `/v1/sessions/${id}/exec`, { cmd: 'true', timeout_ms: 80_000_000 }),
       cli: () => ['exec', '--no-stdin', '--timeout', '20h', id, '--', 'true'],
       sdk: () => session.exec('true', { timeoutMs: 80_000_000 }),
+      names: { sdk: 'timeoutMs', http: 'timeout_ms', cli: '--timeout' },
     },
     {
       code: 'invalid_argument',
       http: () => overHttp('POST', `/v1/sessions/${id}/extend`, { ttl_seconds: 31_536_001 }),
       cli: () => ['sessions', 'extend', id, '400d'],
       sdk: () => session.extend(31_536_001_000),
+      names: { sdk: 'option that the message names', http: 'GET /openapi.json', cli: '--help' },
     },
     {
       code: 'not_found',
       http: () => overHttp('GET', `/v1/sessions/${id}/ports/3000`),
       cli: () => ['ports', 'get', id, '3000'],
-      sdk: () => Promise.reject(new SandboxError('not_found', 'The client has no call for it.')),
+      // The client has no call for it.
+      names: { sdk: '', http: 'POST /v1/sessions/{id}/ports', cli: 'sandkasten ports open' },
     },
     {
       // Last, because it stops the session.
@@ -248,24 +280,27 @@ describe('a failure', () => {
       },
       cli: () => ['exec', '--no-stdin', id, '--', 'true'],
       sdk: () => session.exec('true'),
+      names: { sdk: 'start()', http: 'POST /v1/sessions/{id}/start', cli: 'sandkasten sessions start' },
     },
   ]
 
   it.each(cases.map((one, at) => [`${one.code} ${at + 1}`, one] as const))(
     'use the words of the caller’s surface: %s',
-    async (_, { code, http, cli, sdk, env = {} }) => {
+    async (_, { code, http, cli, sdk, names, env = {} }) => {
       const problem = await http()
-      expect(problem).toMatchObject({ code, hint: expect.stringMatching(/\S/) })
+      expect(problem).toMatchObject({ code, hint: expect.stringContaining(names.http) })
       expect(foreign('http', problem.hint), problem.hint).toEqual([])
       const ran = await inProcess(cli(), { ...at.env, ...env })
       expect(ran.code).toBeGreaterThanOrEqual(125)
       expect(ran.stderr).toMatch(/^sandkasten: .*\n {2}\S/)
+      expect(ran.stderr.slice(ran.stderr.indexOf('\n'))).toContain(names.cli)
       expect(foreign('cli', ran.stderr), ran.stderr).toEqual([])
+      if (!sdk) return
       const error = await sdk().then(
         () => undefined,
         (error: unknown) => error,
       )
-      expect(error).toMatchObject({ code })
+      expect(error).toMatchObject({ code, hint: expect.stringContaining(names.sdk) })
       expect(foreign('sdk', (error as SandboxError).hint), (error as SandboxError).hint).toEqual([])
     },
   )

@@ -101,12 +101,8 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
     ['kills its shell', 'kill -9 $$', 'exited'],
     ['executes another program', 'exec true', 'exited'],
     ['closes its input', 'exec </dev/null', 'exited'],
-    [
-      'executes a shell with a script',
-      flavour === 'bash' ? 'exec sh' : 'exec bash --norc',
-      flavour === 'bash' ? 'exited' : undefined,
-    ],
-    ['starts a nested shell', 'bash --norc', undefined],
+    ['executes a shell with a script', 'exec sh -c :', 'exited'],
+    ['starts a nested shell', 'bash --norc', 'replaced'],
     ['sleeps forever', 'sleep 1000', 'timeout'],
     ['loops forever', 'while :; do :; done', 'timeout'],
     ['reads the shell’s input', 'while read line; do :; done', undefined],
@@ -154,6 +150,17 @@ describe.each(['bash', 'sh'] as const)('a login %s', (flavour) => {
     await shell.close()
     await expect(waiting).rejects.toMatchObject({ code: 'aborted' })
   })
+})
+
+it('a profile that executes bash instead of sh is kept', async () => {
+  const shell = await open({ '.profile': 'export BEFORE=1; exec bash --norc\n' }, 'sh')
+  expect(await shell.exec('echo "works $BEFORE"; pwd; [ -n "$BASH_VERSION" ] && echo bash')).toMatchObject({
+    output: 'works 1\n/usr\nbash\n',
+    exitCode: 0,
+    restarted: false,
+    loginSkipped: undefined,
+  })
+  await shell.close()
 })
 
 it('bash reads .bashrc if there is no profile', async () => {

@@ -491,3 +491,13 @@ describe('shells', () => {
     await shell.close()
   })
 })
+
+it('a command of sh whose status is unreadable fails, and the shell stays usable', async () => {
+  const shell = await client.openShell({ id: fresh('shell'), shell: 'sh', cwd: '/' })
+  await expect(run(shell, 'printf() { command printf "$1" unreadable "$3"; }')).rejects.toMatchObject({
+    details: { runnerCode: 'io' },
+    message: expect.stringContaining('unreadable exit status'),
+  })
+  expect(await run(shell, 'unset -f printf; echo on')).toMatchObject({ exitCode: 0, output: 'on\n' })
+  await shell.close()
+})

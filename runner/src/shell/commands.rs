@@ -313,7 +313,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the current command, which could not start.
+    /// Ends the current command without an exit code.
     fn abandon(&mut self, key: u32, exit: Exit) {
         if let Some(current) = self
             .shells
@@ -362,25 +362,30 @@ impl Server {
         let Some(shell) = self.shells.map.get_mut(&key) else {
             return;
         };
-        let folder = Some(report.cwd.clone()).filter(|cwd| cwd.starts_with(b"/"));
         // A report without the current nonce is from an older command, or forged.
-        if shell
+        let Some(current) = shell
             .current
             .as_ref()
-            .is_none_or(|current| current.nonce.as_bytes() != report.nonce)
-        {
-            return;
-        }
-        let (Some(current), Some(status)) = (shell.current.take(), report.status) else {
+            .filter(|current| current.nonce.as_bytes() == report.nonce)
+        else {
             return;
         };
         if let Some(live) = &shell.live {
             current.kill_started_processes(shell.mark, Some(live.pid));
-            current.kill_forgotten_program(shell.mark, live.pid, status);
+            if let Some(status) = report.status {
+                current.kill_forgotten_program(shell.mark, live.pid, status);
+            }
         }
+        let Some(status) = report.status else {
+            // In a POSIX sh, a function named `printf` can change the report.
+            let message = "the shell reported an unreadable exit status; check for a function named printf";
+            self.abandon(key, Exit::Failed(OpError::new("io", message)));
+            return self.shell_next(key);
+        };
         shell.last_status = status;
-        shell.last_cwd = folder.or(shell.last_cwd.take());
-        shell.current = Some(current);
+        shell.last_cwd = Some(report.cwd)
+            .filter(|cwd| cwd.starts_with(b"/"))
+            .or(shell.last_cwd.take());
         self.end_current(key, status);
     }
 

@@ -9,7 +9,6 @@ import type { StoreBudget } from '../limits/store-budget.ts'
 import type { Use, Used, UseOptions } from '../use.ts'
 import { isPassing } from './follow.ts'
 import { restoredEvents } from './kept-events.ts'
-import type { ResultAccount } from './result-memory.ts'
 import { lossOf, startRun, trackRun } from './run-command.ts'
 import { trackShell } from './shell-command.ts'
 import { enterShell } from './shell-queue.ts'
@@ -204,16 +203,16 @@ export class Commands {
     if (request.kind === 'run') {
       const started = await startRun(used.sandbox, row, request)
       const { maxOutputBytes } = request
-      return this.#keep(used, (options) =>
-        trackRun(used.sandbox, row, { ...options(row), started, maxOutputBytes }),
+      return this.#keep(
+        used,
+        this.#track(row, (options) => trackRun(used.sandbox, row, { ...options, started, maxOutputBytes })),
       )
     }
     const shell = await shellOf(used.open, request.shell)
     const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-    const leave = enterShell(used.open, request.shell, row.exec_id, request.command)
-    const tracked = this.#keep(used, (options) => trackShell(shell, row, { ...options(row), request, onEnd }))
-    void tracked.done.then(leave)
-    return tracked
+    const tracked = this.#track(row, (options) => trackShell(shell, row, { ...options, request, onEnd }))
+    void tracked.done.then(enterShell(used.open, request.shell, row.exec_id, request.command))
+    return this.#keep(used, tracked)
   }
 
   /** Follows a command again, coalescing concurrent calls. False when its sandbox cannot be reached now. */
@@ -267,53 +266,53 @@ export class Commands {
     try {
       if (row.kind === 'run') {
         const started = await used.sandbox.getProcess(row.exec_id)
-        this.#keep(used, (options) => trackRun(used.sandbox, row, { ...options(row), started }))
+        const tracked = this.#track(row, (options) => trackRun(used.sandbox, row, { ...options, started }))
+        this.#keep(used, tracked)
         return
       }
       const shell = await shellOf(used.open, row.shell!)
       if (!shell.attach) throw new SandboxError('interrupted', 'The shell ended with the daemon.')
       const onEnd = (result: { cwd: string }) => live.touch(row.session_id, result.cwd)
-      const account = this.#context.memory.open(used.session.project_id)
-      const tracked = trackShell(shell, row, { ...this.#options(row, account), onEnd })
-      if (!(await tracked.found)) {
-        account.release()
-        throw new SandboxError('not_found', 'The command was never started.')
-      }
+      const tracked = this.#track(row, (options) => trackShell(shell, row, { ...options, onEnd }))
+      if (!(await tracked.found)) throw new SandboxError('not_found', 'The command was never started.')
       void tracked.done.then(enterShell(used.open, row.shell!, row.exec_id, String(JSON.parse(row.command))))
-      this.#keep(used, () => tracked, account)
+      this.#keep(used, tracked)
     } catch (error) {
       used.release()
       throw error
     }
   }
 
-  /** Tracks the command while it runs. A command that is not detached holds its session. */
-  #keep(
-    used: Used & { release: () => void },
-    track: (options: (row: ExecRow) => TrackOptions) => LiveCommand,
-    account = this.#context.memory.open(used.session.project_id),
-  ): LiveCommand {
-    const tracked = track((row) => this.#options(row, account))
+  /** Follows the command with an account for its output, which is released when the command has ended. */
+  #track<T extends LiveCommand>(row: ExecRow, track: (options: TrackOptions) => T): T {
+    const account = this.#context.memory.open(row.project_id)
+    try {
+      const tracked = track({
+        signal: this.#closing.signal,
+        account,
+        maxResultBytes: this.#context.config.max_result_mb * 1_048_576,
+        save: (changes, defect) => this.#save(row, changes, defect),
+      })
+      void tracked.done.then(() => account.release())
+      return tracked
+    } catch (error) {
+      account.release()
+      throw error
+    }
+  }
+
+  /** Lists the command while it runs. A command that is not detached holds its session. */
+  #keep(used: Used & { release: () => void }, tracked: LiveCommand): LiveCommand {
     const { row } = tracked
     const key = `${row.session_id}/${row.exec_id}`
     this.#tracked.set(key, tracked)
     if (row.detached === 1) used.release()
     void tracked.done.then(() => {
       this.#tracked.delete(key)
-      account.release()
       used.release()
       if (!this.#closing.signal.aborted) this.#context.live.touch(row.session_id)
     })
     return tracked
-  }
-
-  #options(row: ExecRow, account: ResultAccount): TrackOptions {
-    return {
-      signal: this.#closing.signal,
-      account,
-      maxResultBytes: this.#context.config.max_result_mb * 1_048_576,
-      save: (changes, defect) => this.#save(row, changes, defect),
-    }
   }
 
   /** Retries until the result is written, because a database may be away for a while. Never rejects. */

@@ -1,6 +1,8 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { promisify } from 'node:util'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { inAnotherProcess, processesOf, providerAt, temporaryFolder, until } from './test-helper.ts'
 
 describe('local processes', async () => {
@@ -41,6 +43,48 @@ describe('local processes', async () => {
     expect(shown).toContain('40 111')
     await sandbox.destroy()
   })
+
+  it.skipIf(process.platform !== 'linux')('input arrives after an earlier resize', async () => {
+    const sandbox = await provider.create()
+    const tools = path.join(root, 'slow')
+    await mkdir(tools)
+    const stty = (await promisify(execFile)('sh', ['-c', 'command -v stty'])).stdout.trim()
+    await writeFile(path.join(tools, 'stty'), `#!/bin/sh\nsleep 0.3\nexec ${stty} "$@"\n`, { mode: 0o755 })
+    const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })
+    const PATH = process.env.PATH
+    process.env.PATH = `${tools}:${PATH}`
+    onTestFinished(() => {
+      process.env.PATH = PATH
+    })
+    const resized = terminal.resize({ cols: 120, rows: 50 })
+    await terminal.write(`${stty} size; exit\n`)
+    let shown = ''
+    for await (const event of terminal.output())
+      if (event.type !== 'exit') shown += Buffer.from(event.data).toString()
+    await resized
+    expect(shown).toContain('50 120')
+    await sandbox.destroy()
+  })
+
+  it.each([true, false])(
+    'a fast program waits for its first reader, so its first output is kept (detached: %s)',
+    async (detached) => {
+      const sandbox = await provider.create()
+      const script = 'i=0; while [ $i -lt 20000 ]; do echo "line $i"; i=$((i + 1)); done'
+      const job = await sandbox.spawn({
+        cmd: 'sh',
+        args: ['-c', script],
+        detached,
+        outputBufferBytes: 64 * 1024,
+      })
+      // The program fills its buffer meanwhile.
+      await new Promise((resolve) => setTimeout(resolve, 500))
+      const { stdout, truncated } = await job.wait()
+      expect(stdout.split('\n')).toHaveLength(20_001)
+      expect(truncated).toBe(false)
+      await sandbox.destroy()
+    },
+  )
 
   it('a detached process accepts input and signals from another process', async () => {
     const id = await inAnotherProcess(

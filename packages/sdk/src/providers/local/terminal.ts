@@ -64,7 +64,9 @@ export class LocalTerminal implements SandboxTerminal {
     return this.#child.log.ended
   }
 
+  /** Input arrives after the resizes that were requested before it. */
   async write(data: string | Uint8Array): Promise<void> {
+    await this.#resizing
     await this.#child.write(encode(data))
   }
 

@@ -47,6 +47,29 @@ describe('OutputLog', () => {
     expect(await readAll(log.read(12))).toEqual([13, 14, 15, 16, 17, 18, 19, 20, 21])
   })
 
+  it('drops nothing before its expected reader comes', async () => {
+    const pressure: boolean[] = []
+    const log = new OutputLog({ capacityBytes: 1000, onPressure: (wait) => pressure.push(wait) })
+    const giveUp = log.expectReader()
+    for (let i = 0; i < 20; i += 1) log.push('stdout', bytes(61))
+    expect(pressure).toEqual([true])
+    log.end(exit)
+    expect(await readAll(log.read())).toHaveLength(21)
+    expect(pressure).toEqual([true, false])
+    giveUp()
+    expect(log.kept().length).toBeLessThan(10)
+  })
+
+  it('drops the oldest events if its expected reader does not come', () => {
+    const pressure: boolean[] = []
+    const log = new OutputLog({ capacityBytes: 1000, onPressure: (wait) => pressure.push(wait) })
+    const giveUp = log.expectReader()
+    for (let i = 0; i < 20; i += 1) log.push('stdout', bytes(61))
+    giveUp()
+    expect(pressure).toEqual([true, false])
+    expect(log.kept()[0]!.seq).toBeGreaterThan(10)
+  })
+
   it('frees the memory of dropped events', () => {
     const log = new OutputLog({ capacityBytes: 1_000_000 })
     const before = arrayBufferBytes()

@@ -32,6 +32,8 @@ export class OutputLog {
     this.#resolveEnded = resolve
   })
 
+  #expected: { after: number; wake: () => void } | undefined
+
   constructor(options: { capacityBytes: number; onPressure?: (wait: boolean) => void }) {
     this.#capacity = options.capacityBytes
     this.#onPressure = options.onPressure ?? (() => {})
@@ -58,6 +60,15 @@ export class OutputLog {
     this.#resolveEnded()
   }
 
+  /** Drops nothing until the first reader comes, or the returned function is called. */
+  expectReader(): () => void {
+    this.#expected = { after: 0, wake: () => {} }
+    this.#readers.add(this.#expected)
+    return () => {
+      if (this.#expected && this.#readers.delete(this.#expected)) this.#relieve()
+    }
+  }
+
   kept(): ProcessEvent[] {
     return this.#events.slice(this.#head).map(({ event }) => event)
   }
@@ -65,6 +76,7 @@ export class OutputLog {
   async *read(after = 0, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
     const reader = { after, wake: () => {} }
     this.#readers.add(reader)
+    if (this.#expected) this.#readers.delete(this.#expected)
     const forget = onAbort(signal, () => reader.wake())
     try {
       for (;;) {

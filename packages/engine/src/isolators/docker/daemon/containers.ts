@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type Docker from 'dockerode'
 import type { Container, ContainerInfo, ContainerInspectInfo } from 'dockerode'
-import { statusOf } from './errors.ts'
+import { isBusy, statusOf } from './errors.ts'
 import { filterFor, type Use } from './labels.ts'
 
 /** Kills a container with SIGKILL. Resolves to its state when none of its processes runs. */
@@ -32,17 +32,21 @@ export async function killContainer(container: Container): Promise<ContainerInsp
  * process removes it.
  */
 export async function removeContainer(container: Container): Promise<void> {
+  let refusal: unknown
   for (let waited = 0; waited < 500; waited += 1) {
     try {
       await container.remove({ force: true, v: true })
     } catch (cause) {
-      // Another process is removing it: continue until it is gone.
-      if (statusOf(cause) !== 404 && statusOf(cause) !== 409) throw cause
+      // Another process is removing it, such as Podman's own cleanup after its end: continue until it is gone.
+      if (statusOf(cause) !== 404 && statusOf(cause) !== 409 && !isBusy(cause)) throw cause
+      refusal = cause
     }
     if ((await inspect(container)) === undefined) return
     await sleep(20)
   }
-  throw new SandboxError('timeout', `container ${container.id} still exists after its removal`)
+  throw new SandboxError('timeout', `container ${container.id} still exists after its removal`, {
+    cause: refusal,
+  })
 }
 
 /** Some daemons do not count a frozen container as running, but it has not ended. */

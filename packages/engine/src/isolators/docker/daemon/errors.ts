@@ -54,6 +54,11 @@ export function statusOf(cause: unknown): number | undefined {
   return (statusCode === 500 && podmanCauses[String(json?.cause)]) || statusCode
 }
 
+/** Whether Podman could not remove a disk because another process still unmounts it. */
+export function isBusy(cause: unknown): boolean {
+  return (cause as { json?: { cause?: unknown } | null }).json?.cause === 'device or resource busy'
+}
+
 const podmanCauses: Readonly<Record<string, number>> = {
   'no such container': 404,
   'no such image': 404,

@@ -20,6 +20,9 @@ export interface ChildSpec {
   readonly outputBufferBytes: number
 }
 
+/** How long a program with much output waits for its first reader, whose request arrives after the start. As in the runner. */
+const firstReaderMs = 2000
+
 /**
  * One program with its output log. It runs in this process or, if detached, in its supervisor.
  *
@@ -70,6 +73,7 @@ export class Child {
       capacityBytes: spec.outputBufferBytes,
       onPressure: (wait) => this.#pause(wait),
     })
+    setTimeout(this.log.expectReader(), firstReaderMs).unref()
     for (const [name, stream] of Object.entries(streams) as Array<['stdout' | 'stderr', Readable]>) {
       stream.on('data', (data: Buffer) => {
         this.#reads += 1
