@@ -133,8 +133,9 @@ describe('commands with an id', () => {
   it('report dropped output, while they run and afterwards', async () => {
     const id = await daemon.session()
     const base = `/v1/sessions/${id}`
+    // More than the daemon keeps in memory for live readers.
     const loud =
-      'i=0; while [ $i -lt 400 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; '
+      'i=0; while [ $i -lt 20000 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done; '
     const body = {
       cmd: 'sh',
       args: ['-c', `${loud} : > said; while [ ! -e go ]; do sleep 0.05; done`],
