@@ -1639,6 +1639,7 @@ export declare class OutputLog {
     get exit(): ExitEvent | undefined;
     push(type: 'stdout' | 'stderr', data: Uint8Array): void;
     end(exit: ProcessExit): void;
+    expectReader(): () => void;
     kept(): ProcessEvent[];
     read(after?: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent>;
 }

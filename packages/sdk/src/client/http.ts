@@ -2,8 +2,8 @@ import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/calls/abort.ts'
 import { concat } from '../shared/output/bytes.ts'
 import type { DaemonConnection } from './connection.ts'
-import { type NodeDownload, nodeDownload } from './node-download.ts'
-import { errorOfResponse } from './problem.ts'
+import { type NodeHttp, type NodeResponse, nodeHttp } from './node-http.ts'
+import { errorOfResponse, errorOfText } from './problem.ts'
 
 export interface RequestOptions {
   query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
@@ -13,18 +13,18 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Sends requests to the daemon with `fetch`, and downloads in Node with `nodeDownload`. It never retries, and every failure is a SandboxError. */
+/** Sends requests to the daemon with `fetch`, or with `nodeHttp` where it works. It never retries, and every failure is a SandboxError. */
 export class Http {
   readonly #base: string
   readonly #key: string
   readonly #fetch: typeof globalThis.fetch
-  readonly #download: NodeDownload | undefined
+  readonly #node: NodeHttp | undefined
 
   constructor({ url, apiKey, fetch }: DaemonConnection) {
     this.#base = url
     this.#key = apiKey
     this.#fetch = fetch ?? ((input, init) => globalThis.fetch(input, init))
-    this.#download = fetch ? undefined : nodeDownload(url)
+    this.#node = fetch ? undefined : nodeHttp(url)
   }
 
   /** Resolves when the head of a successful response has arrived. */
@@ -43,23 +43,8 @@ export class Http {
 
   /** Downloads with GET. Resolves when the head of a successful response has arrived; then yields the body. */
   async chunks(path: string, options: RequestOptions = {}): Promise<AsyncGenerator<Uint8Array>> {
-    const { signal } = options
-    if (!this.#download) return bodyOf(await this.send('GET', path, options), signal)
-    throwIfAborted(signal)
-    const headers = { authorization: `Bearer ${this.#key}`, ...checkedHeaders(options.headers) }
-    const url = this.#url(path, options.query)
-    const {
-      status,
-      headers: found,
-      body,
-    } = await this.#download(url, { headers, signal }).catch((cause) => {
-      throw lostError(new TypeError('The request failed.', { cause }), signal)
-    })
-    const chunks = translated(body, signal)
-    if (status >= 200 && status < 300) return chunks
-    const text: Uint8Array[] = []
-    for await (const chunk of chunks) text.push(chunk)
-    throw await errorOfResponse(new Response(concat(text), { status, headers: found }))
+    if (this.#node) return translated((await this.#short('GET', path, options, true)).body, options.signal)
+    return bodyOf(await this.send('GET', path, options), options.signal)
   }
 
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
@@ -77,10 +62,35 @@ export class Http {
   }
 
   async #text(method: string, path: string, options: RequestOptions): Promise<string> {
+    if (this.#node && options.body === undefined) {
+      const { body } = await this.#short(method, path, options)
+      return textOf(translated(body, options.signal))
+    }
     const response = await this.send(method, path, options)
     return response.text().catch((error: unknown) => {
       throw lostError(error, options.signal)
     })
+  }
+
+  /** Sends a request without a body, or with JSON, through `nodeHttp`. */
+  async #short(
+    method: string,
+    path: string,
+    options: RequestOptions,
+    isDownload = false,
+  ): Promise<NodeResponse> {
+    const { json, signal } = options
+    throwIfAborted(signal)
+    const content = json === undefined ? undefined : JSON.stringify(json)
+    const headers = this.#headers(options.headers, content === undefined ? undefined : 'application/json')
+    const request = { method, headers, body: content, signal, isDownload }
+    const response = await this.#node!(this.#url(path, options.query), request).catch((cause) => {
+      throw lostError(new TypeError('The request failed.', { cause }), signal)
+    })
+    const { status } = response
+    if (status >= 200 && status < 300) return response
+    const text = await textOf(translated(response.body, signal))
+    throw errorOfText(status, new Headers(response.headers), text)
   }
 
   get visitorHeaders(): Record<string, string> {
@@ -112,17 +122,21 @@ export class Http {
     const content = body === undefined && json !== undefined ? JSON.stringify(json) : body
     return {
       method,
-      headers: {
-        authorization: `Bearer ${this.#key}`,
-        ...(content === undefined ? {} : { 'content-type': type }),
-        ...checkedHeaders(headers),
-      },
+      headers: this.#headers(headers, content === undefined ? undefined : type),
       body: content as RequestInit['body'],
       // Required for a stream; the type of fetch does not know the option yet.
       ...(body instanceof ReadableStream ? ({ duplex: 'half' } as object) : {}),
       signal,
       // The key must not follow a redirect to another host.
       redirect: 'manual',
+    }
+  }
+
+  #headers(given: RequestOptions['headers'], type: string | undefined): Record<string, string> {
+    return {
+      authorization: `Bearer ${this.#key}`,
+      ...(type === undefined ? {} : { 'content-type': type }),
+      ...checkedHeaders(given),
     }
   }
 }
@@ -167,6 +181,12 @@ async function* translated(body: AsyncIterable<Uint8Array>, signal: AbortSignal 
   } catch (error) {
     throw lostError(error, signal)
   }
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of body) chunks.push(chunk)
+  return new TextDecoder().decode(concat(chunks))
 }
 
 /** Encodes one segment of a URL path. Refuses `.` and `..`, which URL parsers resolve even when encoded. */

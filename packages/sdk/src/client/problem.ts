@@ -37,10 +37,12 @@ function hintOf({ hint, hints = {} }: Problem): { hint?: Hints } {
 
 /** The error of an unsuccessful response. Reads its body. */
 export async function errorOfResponse(response: Response): Promise<SandboxError> {
-  const requestId = response.headers.get('x-request-id') ?? undefined
-  const text = await response.text().catch(() => '')
-  const isJson = /json/.test(response.headers.get('content-type') ?? '')
-  return errorOf(isJson ? parsed(text) : {}, response.status, requestId)
+  return errorOfText(response.status, response.headers, await response.text().catch(() => ''))
+}
+
+export function errorOfText(status: number, headers: Headers, text: string): SandboxError {
+  const isJson = /json/.test(headers.get('content-type') ?? '')
+  return errorOf(isJson ? parsed(text) : {}, status, headers.get('x-request-id') ?? undefined)
 }
 
 /** Our own codes stay; a response of a proxy is classified by its status. */

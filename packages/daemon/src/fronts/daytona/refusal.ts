@@ -1,6 +1,6 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FrontRefusal } from '../front.ts'
-import { refusalHeaders } from '../shared/refusal.ts'
+import { refusalHeaders } from '../shared/refusal-headers.ts'
 
 /** Maps our errors to the vendor's statuses and codes. Its SDKs choose error classes by these codes. */
 const words: Readonly<Partial<Record<SandboxErrorCode, readonly [status: number, code: string]>>> = {

@@ -1,7 +1,7 @@
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
-import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
+import { neutralHint, refusalHeaders } from '../shared/refusal-headers.ts'
 
 /** Errors as E2B answers them: two shapes, one for its control plane and files, one for Connect calls. */
 

@@ -1,7 +1,7 @@
 import type { SandboxError, SandboxErrorCode } from '@sandkasten/sdk'
 import type { FastifyRequest } from 'fastify'
 import type { FrontRefusal } from '../front.ts'
-import { neutralHint, refusalHeaders } from '../shared/refusal.ts'
+import { neutralHint, refusalHeaders } from '../shared/refusal-headers.ts'
 
 /** Translates our errors to the vendor's `{ error: { code, message } }`. */
 export function refuse(error: SandboxError, request: FastifyRequest): FrontRefusal {

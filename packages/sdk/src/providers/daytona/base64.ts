@@ -1,4 +1,3 @@
-/** Base64 without Node's Buffer, so that it runs in every JavaScript runtime. */
 export function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 }

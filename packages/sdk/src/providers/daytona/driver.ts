@@ -20,8 +20,8 @@ import type { TimeLimits } from './options.ts'
 import { again } from './retry.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
-import { awaken, removed, settled } from './state-changes.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
+import { awaken, removed, settled } from './wait-until-settled.ts'
 
 export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   readonly name = 'daytona'

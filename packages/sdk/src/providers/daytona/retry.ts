@@ -5,7 +5,7 @@ import { backoffMs, retryAfterMs } from '../../shared/calls/backoff.ts'
 const tries = 4
 const firstWaitMs = 100
 
-/** Retries once after a transient failure; only for idempotent calls. Waits as long as the vendor asks, if that is short. */
+/** Retries up to three times after a transient failure; only for idempotent calls. Waits as long as the vendor asks, if that is short. */
 export async function again<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -22,9 +22,9 @@ import type { TimeLimits } from './options.ts'
 import { DaytonaProcess, exitOf } from './process.ts'
 import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
-import { awaken, removed } from './state-changes.ts'
 import { DaytonaTerminal } from './terminal.ts'
 import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
+import { awaken, removed } from './wait-until-settled.ts'
 
 /** A handle's view of one start of a sandbox. */
 export class DaytonaSandbox implements SandboxDriver {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { SandboxError } from '../../errors.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
-import { awaken, settled } from './state-changes.ts'
 import { infoOf, managedLabel, nameLabel, setupLabel, vendorName } from './translation.ts'
+import { awaken, settled } from './wait-until-settled.ts'
 
 /** A fake of the vendor's object: each refresh returns the next state. It covers states that our front never has. */
 function incarnation(states: string[], more: Partial<DaytonaSandboxObject> = {}) {
