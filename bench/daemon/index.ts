@@ -73,8 +73,8 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
 }
 
 const LIMITS = {
-  'daemon.pooled': 5,
-  'daemon.cold.over-engine': 3,
+  'daemon.pooled': 7,
+  'daemon.cold.over-engine': 5,
   'daemon.burst100.failures': 0,
   'daemon.load.late': 1000,
   'daemon.load.errors': 0,
