@@ -63,7 +63,7 @@ describe('detectProvider', () => {
       provider: 'vercel',
       reason: 'VERCEL_TOKEN, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are set, so the provider is “vercel”.',
     })
-    expect(detectProvider(daemon)).not.toHaveProperty('install')
+    expect(detectProvider(daemon).install).toBeUndefined()
   })
 
   it('names the SDK version that this package requires', () => {
