@@ -109,7 +109,8 @@ export class Heartbeat implements KeepAlive {
       if (this.#clock.now() >= this.#deadline) this.#end('limit')
     }
     for (const resolve of this.#waiting) resolve()
-    return { reason: this.#reason, snapshotId: this.#snapshotId, error: this.#error }
+    const result = { reason: this.#reason, snapshotId: this.#snapshotId }
+    return this.#error === undefined ? result : { ...result, error: this.#error }
   }
 
   /** Checks the sandbox, extends it if its end is near, and returns how long to rest. */
