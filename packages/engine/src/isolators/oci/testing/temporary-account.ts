@@ -1,7 +1,7 @@
 /** Creates an account on this machine for a test and runs programs as it. Needs root. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -39,21 +39,19 @@ export async function temporaryAccount(options: {
   for (const path of [folder, checkout, home]) mkdirSync(path, { recursive: true })
   await run('chmod', ['755', folder])
   chownSync(home, uid, gid)
-  // skopeo's default is below /run/containers, which only root can read once Podman has run as root.
-  const credentials = join(home, 'registry-auth.json')
-  writeFileSync(credentials, '{}', { mode: 0o644 })
   let gone = false
   return {
     uid,
     home,
     async run(command, env, group = '') {
       // The account may lack access to the checkout's parents and to /dev/net/tun, so it gets its own mount namespace.
+      // skopeo looks for credentials in /run/containers, which only root can read once Podman has run as root.
       const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
         mount --bind "$1" "$2"
         if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
+        [ ! -d /run/containers ] || mount -t tmpfs -o mode=755 tmpfs /run/containers
         cd "$2"; shift 2; exec setpriv --reuid "$1" --regid "$2" --init-groups --inh-caps=-all -- env -i "\${@:3}"`
-      const own = { HOME: home, USER: name, TMPDIR: '/tmp', REGISTRY_AUTH_FILE: credentials }
-      const environment = Object.entries({ ...own, ...env })
+      const environment = Object.entries({ HOME: home, USER: name, TMPDIR: '/tmp', ...env })
       const { stdout } = await run(
         'unshare',
         [
