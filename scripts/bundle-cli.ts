@@ -16,6 +16,9 @@ export async function bundleCli(): Promise<number> {
     entryPoints: [path.join(root, 'packages/cli/src/main.ts')],
     outfile: path.join(outdir, 'main.cjs'),
     bundle: true,
+    // A third less to read at every start. Names stay, for stack traces.
+    minifyWhitespace: true,
+    minifySyntax: true,
     format: 'cjs',
     platform: 'node',
     target: 'node22',

@@ -45,7 +45,7 @@ export async function temporaryAccount(options: {
     home,
     async run(command, env, group = '') {
       // The account may lack access to the checkout's parents and to /dev/net/tun, so it gets its own mount namespace.
-      // skopeo looks for credentials in /run/containers, which only root can read once Podman has run as root.
+      // Once Podman has run as root, only root can read /run/containers, where skopeo looks for credentials.
       const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
         mount --bind "$1" "$2"
         if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
