@@ -107,7 +107,8 @@ describe('local sandboxes', async () => {
   it('reports a full disk, and keeps the old content without partial files', async ({ skip }) => {
     if (process.getuid?.() !== 0 || process.platform !== 'linux')
       skip('needs root on Linux, to mount a small disk')
-    const small = await temporaryFolder()
+    const small = path.join(root, 'small')
+    await mkdir(small)
     await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', small])
     onTestFinished(async () => {
       await promisify(execFile)('umount', [small])
