@@ -6,7 +6,7 @@ import { root } from './tools.ts'
 
 /**
  * Bundles the command with the engine and the SDK into one file: loading 250 modules takes longer than starting a
- * sandbox. The file is CommonJS, because Node takes twice as long to load the same code as an ES module.
+ * sandbox. The file is CommonJS, because Node loads that faster than ES modules.
  * The daemon and the Cloudflare tools stay separate packages, which are loaded on demand.
  */
 export async function bundleCli(): Promise<number> {

@@ -33,9 +33,9 @@ export async function main(argv: readonly string[], setup?: UpSetup): Promise<nu
 }
 
 /**
- * All commands, and the exit code of the command that ran. For the first word `run`, only that command: it is short
- * enough to feel the definition of the others. This module and what it imports only define them: an action
- * imports the code that it needs, so that `--help` is fast and `run` does not load the daemon.
+ * All commands, and the exit code of the command that ran. If the first argument is `run`, only `run` is defined, so
+ * that it starts faster. This module and what it imports only define commands: an action imports the code that it
+ * needs, so that `--help` is fast and `run` does not load the daemon.
  */
 export function commandLine(
   setup?: UpSetup,
