@@ -1,0 +1,70 @@
+import { SandboxError } from '@sandkasten/sdk'
+
+/**
+ * Translates errors of the database by SQLite's result codes, Postgres' SQLSTATE classes and Node's network codes, never
+ * by message text.
+ */
+export function databaseError(error: unknown): unknown {
+  if (SandboxError.is(error) || !(error instanceof Error)) return error
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown }
+  if (typeof errcode === 'number') return sqliteError(error, errcode)
+  if (typeof code === 'string' && (networkCodes.has(code) || awayStates.test(code)))
+    return away('The database cannot be reached.', error)
+  if (typeof code === 'string' && /^53(100|200)$/.test(code))
+    return new SandboxError('disk_full', 'The database has no room left.', {
+      cause: error,
+      details: retryLater,
+    })
+  // pg's own errors about its connections and its pool carry no code.
+  if (code === undefined && isFromPg(error)) return away('The database cannot be reached.', error)
+  return error
+}
+
+/** Whether a row with this key exists. */
+export function isDuplicate(error: unknown): boolean {
+  const cause = error as { code?: unknown; errcode?: unknown }
+  return cause?.code === '23505' || cause?.errcode === 2067 || cause?.errcode === 1555
+}
+
+function sqliteError(error: Error, errcode: number): unknown {
+  const primary = errcode & 0xff
+  if (primary === 5 || primary === 6) return away('The database is locked by another program.', error)
+  if (primary === 13) return diskFull(error)
+  if ([8, 10, 14].includes(primary)) return away('The database’s file cannot be used.', error)
+  return error
+}
+
+export function diskFull(cause?: Error): SandboxError {
+  return new SandboxError('disk_full', 'The database’s disk is full.', {
+    cause,
+    details: retryLater,
+    hint: 'Free space on the disk that holds the database. No data is lost.',
+  })
+}
+
+function away(message: string, cause: Error): SandboxError {
+  return new SandboxError('unavailable', message, {
+    cause,
+    details: retryLater,
+    hint: 'Try again in a moment. The server reconnects as soon as the database is back.',
+  })
+}
+
+const retryLater = { retryAfterMs: 1_000 }
+const networkCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+])
+/** Connection exceptions, insufficient resources, operator intervention. */
+const awayStates = /^(08...|53300|53400|57P0.|57014|25006)$/
+
+function isFromPg(error: Error): boolean {
+  return /[\\/](pg|pg-pool)[\\/]/.test(error.stack ?? '')
+}

@@ -1,0 +1,88 @@
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { sql } from 'kysely'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Database } from './index.ts'
+import { Notes, type NoteTables, noteRules, noteSchema } from './testing/notes.ts'
+
+let folder: string
+let file: string
+let database: Database<NoteTables>
+let notes: Notes
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'sk-sqlite-'))
+  file = path.join(folder, 'a.db')
+  database = await Database.open<NoteTables>({ file }, noteSchema)
+  notes = database.guarded(new Notes(database.db), noteRules)
+})
+afterEach(async () => {
+  await database.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+describe('another program’s lock', () => {
+  it('is waited for without blocking this process', async () => {
+    const other = new DatabaseSync(file)
+    other.exec('begin immediate')
+    let done = false
+    const write = notes.add('a', '').then(() => {
+      done = true
+    })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(done).toBe(false)
+    other.exec('commit')
+    await write
+    other.close()
+  })
+})
+
+describe('a full disk', () => {
+  const text = 'x'.repeat(100_000)
+
+  async function fill(): Promise<void> {
+    const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(database.db)
+    await sql.raw(`pragma max_page_count = ${rows[0]!.page_count}`).execute(database.db)
+  }
+  const makeRoom = () => sql`pragma max_page_count = 100000`.execute(database.db)
+
+  it('is reported, and rows can be added again when there is room', async () => {
+    await fill()
+    await expect(notes.add('a', text)).rejects.toMatchObject({ code: 'disk_full' })
+    await makeRoom()
+    await notes.add('a', text)
+  })
+
+  it('spends the reserve for essential writes only, and then refuses rows until there is room for it again', async () => {
+    await notes.add('a', '')
+    await fill()
+    await expect(notes.add('b', text)).rejects.toMatchObject({ code: 'disk_full' })
+    expect(existsSync(`${file}.reserve`)).toBe(true)
+    await expect(notes.replace('a', text)).rejects.toMatchObject({ code: 'disk_full' })
+    expect(existsSync(`${file}.reserve`)).toBe(false)
+    await makeRoom()
+    await notes.replace('a', text)
+    await expect(notes.add('b', '')).rejects.toMatchObject({ code: 'disk_full' })
+    database.reserveDisk()
+    expect(existsSync(`${file}.reserve`)).toBe(true)
+    await notes.add('b', '')
+    expect(await notes.ids()).toEqual(['a', 'b'])
+  })
+})
+
+describe('the reserve', () => {
+  it('lies beside a file in the working directory, and goes when the database is closed', async () => {
+    const before = process.cwd()
+    process.chdir(folder)
+    try {
+      const relative = await Database.open<NoteTables>({ file: 'relative.db' }, noteSchema)
+      expect(existsSync(path.join(folder, 'relative.db.reserve'))).toBe(true)
+      await relative.close()
+      expect(existsSync(path.join(folder, 'relative.db.reserve'))).toBe(false)
+    } finally {
+      process.chdir(before)
+    }
+  })
+})
