@@ -410,6 +410,7 @@ export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
     argv: readonly Bytes[];
     stdin?: boolean;
     tty?: boolean;
+    merged?: boolean;
     timeoutMs?: number;
     graceMs?: number;
     ringBytes?: number;

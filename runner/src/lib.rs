@@ -1,8 +1,10 @@
 //! The runner: PID 1 of a sandbox, and host-side helpers for sandboxes. README.md has the module map.
 
 pub mod bridge;
+pub mod egress;
 pub mod fence;
 mod files;
+mod netlink;
 mod ports;
 mod process;
 pub mod serve;

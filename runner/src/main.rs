@@ -9,6 +9,7 @@ const USAGE: &str = "usage: runner serve  [--socket PATH | --listen-fd N | --han
        runner launcher [--once]
        runner within --uids MAP --gids MAP -- program …
        runner fence PID
+       runner egress PID SOCKET [UID:GID]
        runner tree copy|squash|remove|measure|sync|spread|serve …
        runner unpack FOLDER [--plain] [--no-sync] [--max-entries N] [--max-bytes N]
        runner version
@@ -22,6 +23,7 @@ shim      starts and supervises one sandbox; reads its setup and task from stand
 launcher  starts shims for an engine; --once: keeps none ready after the first
 within    runs a program in a user namespace in which the account is root
 fence     restricts the network of a container to the rules on standard input
+egress    hands the network of a container to a gateway at SOCKET, until the container ends
 tree      copies, merges, measures, removes and flushes disks of sandboxes
 unpack    extracts the image layer (a tar archive) from standard input into the empty FOLDER; --plain: ordinary files, no layer";
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Some("shim") => runner::shim::run(),
         Some("within") => runner::shim::userns::run(arguments),
         Some("fence") => runner::fence::run(arguments),
+        Some("egress") => runner::egress::run(arguments),
         Some("launcher") => runner::shim::launcher::run(arguments),
         Some("tree") => return runner::tree::run(arguments),
         Some("unpack") => return runner::unpack::run(arguments),

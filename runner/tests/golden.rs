@@ -110,6 +110,18 @@ fn built() -> Vec<(&'static str, Vec<u8>)> {
             ),
         ),
         (
+            "request-merged",
+            control(
+                Kind::Request,
+                5,
+                Fields::new()
+                    .text("op", "start")
+                    .text("id", "p2")
+                    .set("argv", Value::Array(vec![bytes(b"make")]))
+                    .bool("merged", true),
+            ),
+        ),
+        (
             "request-shell",
             control(
                 Kind::Request,

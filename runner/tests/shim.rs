@@ -31,13 +31,13 @@ fn said(output: &Output) -> String {
 /// joined like a real one.
 fn setup(root: &str) -> String {
     format!(
-        r#"{{"version":3,"runtime":"/bin/false","arguments":[],"runner":"/bin/true","stage":"{root}/stage","groups":["{root}/groups"],"hide":[],"readOnly":[]}}"#
+        r#"{{"version":5,"runtime":"/bin/false","arguments":[],"runner":"/bin/true","stage":"{root}/stage","groups":["{root}/groups"],"hide":[],"readOnly":[]}}"#
     )
 }
 
 fn task(root: &str) -> String {
     format!(
-        r#"{{"version":3,"witness":"{root}/run/witness","socket":"{root}/run/runner","state":"{root}/state","end":"{root}/end",
+        r#"{{"version":5,"witness":"{root}/run/witness","socket":"{root}/run/runner","state":"{root}/state","end":"{root}/end",
         "firstId":268435456,"firstInside":0,"ids":65536,"userLimits":[],"groups":[{{"parent":"{root}/groups","oom":null,"freezer":null,"files":[]}}],
         "layers":["{root}/layer"],"written":0,"skeleton":[],"disk":"{root}/disk","template":null,"volatile":true,"binds":[],"config":"{{}}",
         "capabilities":224,"network":null,"readyTimeoutMs":5000}}"#

@@ -14,7 +14,7 @@ export const initialWindow = 256 * 1024
 export const maxWindow = 64 * 1024 * 1024
 export const magic = 'SKRUNNER'
 export const major = 1
-export const minor = 1
+export const minor = 2
 
 export const FrameType = {
   hello: 0x01,

@@ -43,6 +43,16 @@ const output = (number: number, size: number, channel = 1): Buffer => {
   return payload
 }
 
+describe('an older runner', () => {
+  it('is not asked for merged output, which it would ignore', async () => {
+    const { fake, client } = await connected()
+    const options = { id: 'p', argv: ['make'], merged: true }
+    for (const call of [() => client.start(options), () => client.startDetached(options)])
+      await expect(call()).rejects.toMatchObject({ code: 'unsupported' })
+    expect(fake.received.filter(({ type }) => type === FrameType.request)).toEqual([])
+  })
+})
+
 describe('the handshake', () => {
   it('refuses another version, in both directions', async () => {
     const fake = new Fake()

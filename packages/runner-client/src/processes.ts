@@ -1,3 +1,4 @@
+import { SandboxError } from '@sandkasten/sdk'
 import { type CallOptions, call, checked, ended, opened } from './calls.ts'
 import type { CborMap } from './cbor.ts'
 import type { RunnerConnection } from './connection.ts'
@@ -54,6 +55,8 @@ export interface StartOptions extends LaunchOptions, ReadOptions, CallOptions {
   stdin?: boolean
   /** Uses a terminal instead of pipes. All output is then `stdout`. */
   tty?: boolean
+  /** One pipe for stdout and stderr. All output is then `stdout`. Throws `unsupported` for a runner before 1.2. */
+  merged?: boolean
   /** After this time the process and its descendants get TERM, and after `graceMs` more KILL (default 1000). */
   timeoutMs?: number
   graceMs?: number
@@ -203,16 +206,18 @@ export async function startProcess(
   connection: RunnerConnection,
   options: StartOptions,
 ): Promise<RunnerProcess> {
+  checkMerged(connection, options)
   const stream = connection.request('start', startBody(options), { content: true })
   const started = await opened(connection, stream, startedOf, options)
   return new RunnerProcess(connection, stream, { id: options.id, ...started })
 }
 
 /** Starts a process without an output stream or stdin. */
-export function startDetached(
+export async function startDetached(
   connection: RunnerConnection,
   options: Omit<StartOptions, 'stdin'>,
 ): Promise<{ pid: number; existed: boolean }> {
+  checkMerged(connection, options)
   return call(connection, 'start', { ...startBody(options), detached: true }, startedOf, options)
 }
 
@@ -288,11 +293,22 @@ function startBody(options: Omit<StartOptions, 'stdin'> & { stdin?: boolean }): 
     ...readBody(options),
     stdin: options.stdin,
     tty: options.tty,
+    merged: options.merged,
     timeoutMs: options.timeoutMs,
     graceMs: options.graceMs,
     ringBytes: options.ringBytes,
     bound: options.bound,
   }
+}
+
+/** An older runner would ignore the field and keep the streams apart. */
+function checkMerged({ welcome }: RunnerConnection, { merged }: Pick<StartOptions, 'merged'>): void {
+  if (!merged || welcome.minor >= 2) return
+  throw new SandboxError(
+    'unsupported',
+    `The sandbox’s runner is too old for merged output: it speaks protocol 1.${welcome.minor}.`,
+    { hint: 'Stop the sandbox and start it again: it then gets the current runner.' },
+  )
 }
 
 function startedOf(body: CborMap): { pid: number; existed: boolean } {

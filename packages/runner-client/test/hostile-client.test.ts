@@ -99,7 +99,7 @@ describe('the handshake', () => {
     expect(await raw.goodbye()).toMatchObject({
       code: 'version',
       major: 1,
-      minor: 1,
+      minor: 2,
       message: expect.stringContaining('2'),
     })
     await unharmed()

@@ -27,6 +27,18 @@ const bytesOf = (events: OutputEvent[]): Buffer =>
 const numbered = (lines: number): string[] =>
   sh(`awk 'BEGIN { for (i = 1; i <= ${lines}; i++) printf "%099d\\n", i }'`)
 
+describe('merged output', () => {
+  it('has both streams in the order of the program, all on stdout', async () => {
+    const line = 'for i in $(seq 500); do echo o$i; echo e$i >&2; done; echo last >/dev/stderr'
+    const events = await all(await client.start({ id: fresh(), argv: sh(line), merged: true }))
+    const expected = Array.from({ length: 500 }, (_, index) => `o${index + 1}\ne${index + 1}\n`).join('')
+    expect(bytesOf(events).toString()).toBe(`${expected}last\n`)
+    expect(new Set(events.map((event) => event.type === 'output' && event.channel))).toEqual(
+      new Set(['stdout']),
+    )
+  })
+})
+
 describe('numbered output', () => {
   it('is numbered from 1 without gaps and replayed from any number', async () => {
     const id = fresh()

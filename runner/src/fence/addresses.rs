@@ -1,6 +1,6 @@
 //! Addresses of the current network namespace, and notifications of changes.
 
-use super::netlink::{self, DUMP, Message, REQUEST};
+use crate::netlink::{self, DUMP, Message, REQUEST};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

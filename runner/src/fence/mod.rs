@@ -6,11 +6,11 @@
 
 mod addresses;
 mod filter;
-mod netlink;
 
 pub use addresses::{AddressWatch, own_addresses};
 pub use filter::apply;
 
+use crate::netlink;
 use crate::sys::check;
 use std::ffi::OsString;
 use std::fs::File;

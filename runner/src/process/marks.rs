@@ -4,7 +4,7 @@
 //! Each process and shell that the runner starts gets a unique supplementary group, its *mark*. Children inherit
 //! it, and removing it needs CAP_SETGID, which commands of other users than the runner's do not have.
 //!
-//! A runner that may not set groups (not root, or the only user of its namespace) uses the hard limit of file
+//! A runner that may not set groups (not root, or the only user of its namespace), or whose commands are root, uses the hard limit of file
 //! locks instead. The kernel ignores that limit but passes it to children. A process can lower it but not raise
 //! it. If neither works (unmapped ids), the command runs without a mark, and signals reach only its process group
 //! and its descendants. Such processes run as the runner's own user and end with the runner (`reaper`).
@@ -26,9 +26,16 @@ pub fn is_mark(id: u32) -> bool {
     bit_of(id).is_some()
 }
 
+static BY_LIMIT: OnceLock<bool> = OnceLock::new();
+
+/// Uses the limit although the runner may set groups. For commands that may change groups, too: programs such as
+/// `su` and apt drop groups without any intent to hide. Call it before the first command.
+pub fn prefer_limit() {
+    let _ = BY_LIMIT.set(true);
+}
+
 /// Whether this runner uses the limit instead of a group.
 pub fn by_limit() -> bool {
-    static BY_LIMIT: OnceLock<bool> = OnceLock::new();
     *BY_LIMIT.get_or_init(|| {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         read("setgroups").trim() == "deny" || !may_set_groups(&read("status"))

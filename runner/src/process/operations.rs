@@ -98,7 +98,7 @@ impl Server {
 
         let streams = match has_terminal {
             true => terminal(&launch, has_stdin),
-            false => pipes(has_stdin),
+            false => pipes(has_stdin, request.bool("merged")?),
         }
         .map_err(failed)?;
         let mut command = launch.command(argv, streams.fds, streams.terminal);
@@ -343,9 +343,18 @@ struct Streams {
     _child: Vec<OwnedFd>,
 }
 
-fn pipes(has_stdin: bool) -> std::io::Result<Streams> {
+/// With `merged`, stdout and stderr are the same pipe, so the order between them is the program's.
+fn pipes(has_stdin: bool, merged: bool) -> std::io::Result<Streams> {
     let (out, out_child) = sys::pipe()?;
-    let (err, err_child) = sys::pipe()?;
+    let mut outputs = vec![(out, STDOUT)];
+    let err_child = match merged {
+        true => sys::duplicate(out_child.as_fd())?,
+        false => {
+            let (err, err_child) = sys::pipe()?;
+            outputs.push((err, STDERR));
+            err_child
+        }
+    };
     let (in_child, input) = match has_stdin {
         true => sys::pipe().map(|(read, write)| (read, Some((write, Finish::Close))))?,
         false => (null()?, None),
@@ -354,7 +363,7 @@ fn pipes(has_stdin: bool) -> std::io::Result<Streams> {
     Ok(Streams {
         fds: child.iter().map(|fd| fd.as_raw_fd()).zip(0..).collect(),
         terminal: None,
-        outputs: vec![(out, STDOUT), (err, STDERR)],
+        outputs,
         input,
         _child: child,
     })

@@ -3,8 +3,8 @@
 //! The runner binds the socket under a temporary name and renames it once it listens, so a client that sees
 //! the path can connect. A socket that is passed in has no path inside the sandbox.
 
-use crate::process::limits;
 use crate::process::reaper::signal_descriptor;
+use crate::process::{limits, marks};
 use crate::serve::acceptor::Acceptor;
 use crate::serve::server::{Config, Server};
 use crate::sys::user::User;
@@ -113,6 +113,9 @@ pub fn serve(options: &Options) -> Result<(), String> {
         .map(User::resolve)
         .transpose()
         .map_err(|error| error.message)?;
+    if user.as_ref().is_some_and(|user| user.uid == 0) {
+        marks::prefer_limit();
+    }
     let c_string = |path: &PathBuf| CString::new(path.clone().into_os_string().into_vec());
     let cwd = options
         .cwd

@@ -14,7 +14,9 @@
 //! `runsc` seeks in `config.json`, so it cannot read a pipe of that name. The process that becomes `runsc` waits
 //! on the pipe instead.
 
-use super::staging;
+use super::mounts::mount;
+use super::{open_network, staging};
+use crate::egress::pair;
 use crate::sys::pass;
 use std::fs;
 use std::io;
@@ -27,6 +29,33 @@ const PID: &str = "sandbox.pid";
 /// Returns when `config.json` is a complete file. The text that comes through the pipe is discarded.
 pub fn wait_for_config() -> io::Result<()> {
     fs::read(staging::CONFIG).map(drop)
+}
+
+/// The arguments of `runsc` for the network of this process, which `egress::pair` may have connected meanwhile. Then
+/// the network also gets the name that `config.json` uses.
+///
+/// `runsc` refuses to use an interface of the machine's own network, which it recognises by a file that newer kernels
+/// have in every network. So that folder is empty for the runtime. The kernel has one such folder for each network, so
+/// the shim, which is in another network, cannot cover it.
+pub fn arguments(prepared: &[String]) -> io::Result<Vec<String>> {
+    if !pair::is_connected() {
+        return Ok(prepared.to_vec());
+    }
+    fs::write(open_network::NAMESPACE, "")?;
+    mount(
+        "/proc/self/ns/net",
+        open_network::NAMESPACE,
+        "",
+        libc::MS_BIND,
+        "",
+    )?;
+    let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount("hidden", "/proc/sys/net/core", "tmpfs", flags, "size=0")?;
+    let network = |argument: &String| match argument.as_str() {
+        "--network=none" => "--network=sandbox".to_owned(),
+        _ => argument.clone(),
+    };
+    Ok(prepared.iter().map(network).collect())
 }
 
 /// The sentry's pid in the shim's pid namespace.

@@ -4,7 +4,7 @@
 //! whole file system, mostly at mount time.
 
 use super::host_proc;
-use super::mounts::mount;
+use super::mounts::{clone_tree, mount};
 use crate::sys::check;
 use crate::tree::content::CopyMethods;
 use std::ffi::CString;
@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4c05;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
 /// The kernel detaches the device with its last mount, even if the shim has died.
@@ -26,6 +27,10 @@ const DETACH_TIME: Duration = Duration::from_secs(10);
 /// sparse file. `nobarrier`: without a journal no flush protects against power loss, and every mount would
 /// wait for the host's disk.
 const OPTIONS: &str = "errors=remount-ro,nodiscard,noinit_itable,nobarrier";
+
+/// A volume outlives its sandboxes, so it has a journal and barriers. `discard` returns the space of deleted files
+/// to the host.
+const SHARED_OPTIONS: &str = "errors=remount-ro,discard,noinit_itable";
 
 /// `struct loop_config` of linux/loop.h.
 #[repr(C)]
@@ -100,6 +105,63 @@ pub fn attach(file: &str, target: &str) -> io::Result<()> {
         result => result?,
     }
     fs::create_dir(work)
+}
+
+/// Mounts the file system in `file`, which other sandboxes may have mounted already, on `target`. Returns its folder
+/// `data`.
+///
+/// All sandboxes must use the same loop device: the kernel mounts a device once, however often it is mounted, but
+/// two devices with the same file would corrupt it. So the search for a device and the mount happen under a lock.
+pub fn share(file: &str, target: &str) -> io::Result<OwnedFd> {
+    // The loop device keeps its own descriptor open, and with it would keep a lock on that descriptor.
+    let lock = host_proc::open(file, libc::O_RDWR | libc::O_NOFOLLOW)?;
+    // SAFETY: takes a descriptor and flags.
+    check(unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) })?;
+    let device = match attached_device(&lock)? {
+        Some(device) => device,
+        None => loop_device(&host_proc::open(file, libc::O_RDWR | libc::O_NOFOLLOW)?)?,
+    };
+    fs::create_dir(target)?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
+    mount(&device.path, target, "ext4", flags, SHARED_OPTIONS).map_err(damaged)?;
+    clone_tree(&format!("{target}/data"))
+}
+
+/// The loop device of this file, whichever path and mount namespace it was attached from. While it is open, the kernel
+/// does not detach it.
+fn attached_device(file: &OwnedFd) -> io::Result<Option<Device>> {
+    // SAFETY: `stat` is plain data that the call fills.
+    let (device, inode) = unsafe {
+        let mut facts: libc::stat = std::mem::zeroed();
+        check(libc::fstat(file.as_raw_fd(), &raw mut facts))?;
+        (facts.st_dev, facts.st_ino)
+    };
+    for entry in fs::read_dir("/sys/block")?.flatten() {
+        let Some(number) = loop_number(&entry.file_name().to_string_lossy()) else {
+            continue;
+        };
+        // Devices without a file have no such folder.
+        if !entry.path().join("loop").exists() {
+            continue;
+        }
+        let path = device_path(number)?;
+        let open = match host_proc::open(&path, libc::O_RDWR) {
+            // Detached since the listing.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENOENT)) => continue,
+            opened => opened?,
+        };
+        // SAFETY: a structure of numbers, for which zeroes are valid; the request fills it.
+        let mut info: LoopInfo = unsafe { std::mem::zeroed() };
+        let status = check(unsafe { libc::ioctl(open.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) });
+        if status.is_ok() && (info.device, info.inode) == (device, inode) {
+            return Ok(Some(Device { path, _open: open }));
+        }
+    }
+    Ok(None)
+}
+
+fn loop_number(name: &str) -> Option<libc::c_int> {
+    name.strip_prefix("loop")?.parse().ok()
 }
 
 /// The kernel has several errors for a damaged file system; with these options all mean the same.

@@ -28,21 +28,22 @@
 mod cgroup;
 mod failure;
 mod gvisor;
-mod host_proc;
+pub(crate) mod host_proc;
 mod idmap;
 mod json;
 pub mod launcher;
 mod lifecycle;
 pub(crate) mod limited_disk;
 pub(crate) mod mounts;
-mod network;
+pub(crate) mod network;
 mod open_network;
-mod poll;
+pub(crate) mod poll;
 mod setup;
 mod staging;
 mod task;
 pub mod userns;
 mod verify;
+mod writable_programs;
 
 use crate::sys::{self, check};
 use failure::Failure;

@@ -8,6 +8,7 @@
 //!   disk/           the sandbox's upper and work folders, id-mapped
 //!   rootfs/         overlay of all of these
 //!   <bind>          the source of a bind mount of config.json
+//!   <bind>-disk/    the file system of a volume with a size limit
 //! ```
 //!
 //! Files on disk have the owners that the sandbox sees, whatever its id range. So the files of one sandbox can be
@@ -22,12 +23,16 @@ use super::failure::{Failure, at};
 use super::idmap::Unmapped;
 use super::limited_disk;
 use super::task::{Bind, Entry, Owners, Task};
+use super::writable_programs;
 use crate::sys::{self, check, own};
 use std::ffi::{CStr, CString};
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+
+/// The engine names no larger file; more of one would only fill the machine's memory.
+const MAX_SOURCE: u64 = 2 * 1024 * 1024;
 
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC as libc::c_uint;
@@ -93,6 +98,13 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
         },
     )?;
     for bind in &task.binds {
+        if let Some(programs) = &bind.programs {
+            let made = users
+                .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
+                .and_then(|users| writable_programs::make(task, bind, programs, users));
+            at(&bind.source, made)?;
+            continue;
+        }
         at(
             &bind.source,
             bind_tree(bind, task.first_id, users).and_then(|tree| place(&tree, &bind.name)),
@@ -103,7 +115,7 @@ pub fn make(task: &Task, users: Option<&OwnedFd>) -> Result<(), Failure> {
 
 /// If overlayfs cannot create its work folder, it mounts read-only without an error. Creating the same
 /// folder shows the reason.
-fn writable(path: &str, work: &str) -> io::Result<()> {
+pub fn writable(path: &str, work: &str) -> io::Result<()> {
     let path = CString::new(path)?;
     // SAFETY: statvfs is plain data that the call fills; the path is a C string that outlives it.
     let flags = unsafe {
@@ -141,19 +153,51 @@ fn skeleton(task: &Task) -> Result<(), Failure> {
         "skeleton",
         fs::create_dir("skeleton").and_then(|()| owned("skeleton", 0)),
     )?;
-    for Entry { path, text, owner } in &task.skeleton {
+    for Entry {
+        path,
+        text,
+        source,
+        owner,
+        mode,
+    } in &task.skeleton
+    {
         let name = format!("skeleton/{path}");
-        let made = match text {
-            Some(text) => fs::write(&name, text),
-            None => fs::create_dir(&name),
+        let made = match (text, source) {
+            (Some(text), Some(source)) => extended(source, text, &name),
+            (Some(text), None) => fs::write(&name, text),
+            (None, _) => fs::create_dir(&name),
         };
-        at(path, made.and_then(|()| owned(&name, *owner)))?;
+        let made = made.and_then(|()| owned(&name, *owner));
+        at(
+            path,
+            match mode {
+                Some(mode) => {
+                    made.and_then(|()| fs::set_permissions(&name, fs::Permissions::from_mode(*mode)))
+                }
+                None => made,
+            },
+        )?;
     }
     Ok(())
 }
 
+/// Writes a copy of a file of the image, with this text after it. The image does not change, so the engine has already
+/// checked that no link is on the way.
+fn extended(source: &str, text: &str, name: &str) -> io::Result<()> {
+    let mut from = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(source)?;
+    if !from.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut to = fs::File::create_new(name)?;
+    io::copy(&mut (&mut from).take(MAX_SOURCE), &mut to)?;
+    to.write_all(text.as_bytes())
+}
+
 /// Runs `act` with these file system ids and all capabilities. Changing the user would drop some of them.
-fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub fn as_owner<T>(id: u32, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let become_user = |id: u32| {
         // SAFETY: takes numbers. The calls cannot fail for a process that may change users.
         unsafe {
@@ -199,7 +243,7 @@ pub fn raise_capabilities() -> io::Result<()> {
 }
 
 /// Mounts a folder under a new name in the stage, id-mapped if there is a map.
-fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> io::Result<()> {
+pub fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> io::Result<()> {
     let tree = clone_tree(path)?;
     let map = if users.is_some() { ATTR_IDMAP } else { 0 };
     set_attributes(&tree, attributes | map, users)?;
@@ -208,7 +252,9 @@ fn mapped(path: &str, name: &str, attributes: u64, users: Option<&OwnedFd>) -> i
 }
 
 fn bind_tree(bind: &Bind, first_id: u32, users: Option<&OwnedFd>) -> io::Result<OwnedFd> {
-    let tree = if bind.exact {
+    let tree = if bind.file_system {
+        limited_disk::share(&bind.source, &format!("{}-disk", bind.name))?
+    } else if bind.exact {
         clone_exactly(&bind.source)?
     } else {
         clone_tree(&bind.source)?
@@ -330,7 +376,7 @@ fn change_attributes(
     Ok(())
 }
 
-fn attach(tree: &OwnedFd, name: &str) -> io::Result<()> {
+pub fn attach(tree: &OwnedFd, name: &str) -> io::Result<()> {
     let name = CString::new(name)?;
     let (from, to) = (tree.as_raw_fd(), libc::AT_FDCWD);
     // SAFETY: both paths are C strings that outlive the call.

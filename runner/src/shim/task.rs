@@ -4,9 +4,10 @@
 
 use super::idmap::Limit;
 use super::json::Json;
+use crate::egress;
 use crate::fence::{self, Rule};
 
-pub const VERSION: i64 = 3;
+pub const VERSION: i64 = 5;
 /// Version of the files `state` and `end`, which outlive an engine.
 pub const RECORD_VERSION: i64 = 2;
 
@@ -42,8 +43,10 @@ pub struct Task {
     pub config: String,
     /// Capabilities that PID 1 may have.
     pub capabilities: u64,
-    /// `None`: loopback only.
+    /// Set for the network `open`.
     pub network: Option<Network>,
+    /// Set for a network with a policy. Without both, there is loopback only.
+    pub egress: Option<egress::Place>,
     pub ready_timeout_ms: i64,
 }
 
@@ -86,8 +89,12 @@ pub struct Entry {
     /// Relative to the sandbox's root.
     pub path: String,
     pub text: Option<String>,
+    /// A file of the image, which comes before the text. It is too large for the task.
+    pub source: Option<String>,
     /// The id inside the sandbox.
     pub owner: u32,
+    /// `None`: 0755 for a folder, 0644 for a file.
+    pub mode: Option<u32>,
 }
 
 /// The source of a bind mount in `config.json`, mounted in the stage as `name`.
@@ -98,7 +105,21 @@ pub struct Bind {
     pub read_only: bool,
     /// Reject symlinks in the source: another sandbox may have planted them.
     pub exact: bool,
+    /// The source is a file that contains a file system. Its folder `data` is mounted.
+    pub file_system: bool,
     pub owners: Owners,
+    /// Set if the sandbox's root may write to it, as a layer above the host's files (`writable_programs`).
+    pub programs: Option<Programs>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Programs {
+    /// Its name below the sandbox's root, such as `usr`.
+    pub folder: String,
+    /// A folder with the public folders of the source.
+    pub folders: String,
+    /// Paths that do not show, relative to the source.
+    pub hidden: Vec<String>,
 }
 
 /// How file owners of a bind mount appear inside.
@@ -148,6 +169,10 @@ impl Task {
                 None | Some(Json::Null) => None,
                 Some(network) => Some(parse_network(network)?),
             },
+            egress: match json.get("egress") {
+                None | Some(Json::Null) => None,
+                Some(egress) => Some(parse_egress(egress)?),
+            },
             ready_timeout_ms: number(&json, "readyTimeoutMs")?,
         };
         // Id 0 of the host inside a sandbox would defeat all other protections.
@@ -157,6 +182,9 @@ impl Task {
         }
         if task.network.as_ref().is_some_and(|network| network.user < least) {
             return Err("task: network: pasta must not run as a user of the host".to_owned());
+        }
+        if task.network.is_some() && task.egress.is_some() {
+            return Err("task: network and egress exclude each other".to_owned());
         }
         let outside =
             |bind: &Bind| matches!(bind.owners, Owners::Folder { uid, gid } if uid.max(gid) >= task.ids);
@@ -178,6 +206,16 @@ fn parse_network(json: &Json) -> Result<Network, String> {
         argv: list(json, "argv", text_item)?,
         user: id(json, "user")?,
         rules: list(json, "rules", |rule| fence::parse(&text_item(rule)?))?,
+    })
+}
+
+fn parse_egress(json: &Json) -> Result<egress::Place, String> {
+    Ok(egress::Place {
+        socket: path(json, "socket")?,
+        owner: match json.get("owner") {
+            None | Some(Json::Null) => None,
+            Some(owner) => Some((id(owner, "uid")?, id(owner, "gid")?)),
+        },
     })
 }
 
@@ -224,8 +262,26 @@ fn entry(json: &Json) -> Result<Entry, String> {
         None | Some(Json::Null) => None,
         _ => Some(string(json, "text")?),
     };
+    let source = match json.get("source") {
+        None | Some(Json::Null) => None,
+        _ => Some(string(json, "source")?),
+    };
     let owner = id(json, "owner")?;
-    Ok(Entry { path, text, owner })
+    let mode = match json.get("mode") {
+        None | Some(Json::Null) => None,
+        Some(_) => Some(id(json, "mode")?),
+    };
+    // Set-user-ID and set-group-ID bits have no place in generated files.
+    if mode.is_some_and(|mode| mode & !0o1777 != 0) {
+        return Err("task: skeleton: mode: at most 1777".to_owned());
+    }
+    Ok(Entry {
+        path,
+        text,
+        source,
+        owner,
+        mode,
+    })
 }
 
 fn setting(json: &Json) -> Result<Setting, String> {
@@ -250,6 +306,7 @@ fn bind(json: &Json) -> Result<Bind, String> {
         source: path(json, "source")?,
         read_only: flag(json, "readOnly")?,
         exact: matches!(json.get("exact"), Some(Json::Bool(true))),
+        file_system: flag(json, "fileSystem")?,
         owners: match json.get("idMapped") {
             Some(user @ Json::Map(_)) => Owners::Folder {
                 uid: id(user, "uid")?,
@@ -258,7 +315,30 @@ fn bind(json: &Json) -> Result<Bind, String> {
             _ if flag(json, "idMapped")? => Owners::Range,
             _ => Owners::Host,
         },
+        programs: match json.get("programs") {
+            None | Some(Json::Null) => None,
+            Some(programs) => Some(parse_programs(programs)?),
+        },
     })
+}
+
+fn parse_programs(json: &Json) -> Result<Programs, String> {
+    let programs = Programs {
+        folder: string(json, "folder")?,
+        folders: path(json, "folders")?,
+        hidden: list(json, "hidden", text_item)?,
+    };
+    let all = programs.hidden.iter().map(String::as_str);
+    for part in all
+        .flat_map(|path| path.split('/'))
+        .chain([programs.folder.as_str()])
+    {
+        // The shim creates these names as root, and they are parts of the overlay's options.
+        if part.is_empty() || part == "." || part == ".." || part.contains(['/', ':', ',', '\\']) {
+            return Err(format!("task: binds: programs: '{part}' is not a plain name"));
+        }
+    }
+    Ok(programs)
 }
 
 fn string(json: &Json, name: &str) -> Result<String, String> {
@@ -311,10 +391,10 @@ pub fn text_item(json: &Json) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"version":3,"witness":"/w","socket":"/so","state":"/st","end":"/e",
+    const GOOD: &str = r#"{"version":5,"witness":"/w","socket":"/so","state":"/st","end":"/e",
         "firstId":268435456,"firstInside":0,"ids":65536,"userLimits":[{"name":"max_inotify_instances","value":128}],"groups":[{"parent":"/g","oom":1,"freezer":null,"files":[{"name":"f","value":"1","optional":false}]}],
         "layers":["/l"],"written":0,"skeleton":[{"path":"etc/hosts","text":"h","owner":0}],"disk":"/d","template":null,"volatile":true,"binds":[],
-        "config":"{}","capabilities":224,"network":null,"readyTimeoutMs":1000}"#;
+        "config":"{}","capabilities":224,"network":null,"egress":null,"readyTimeoutMs":1000}"#;
 
     #[test]
     fn a_task_is_parsed() {
@@ -326,9 +406,29 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_names_the_socket_and_its_owner() {
+        let with = |egress: &str| {
+            let text = GOOD.replace("\"egress\":null", &format!("\"egress\":{egress}"));
+            Task::parse(&text, false).unwrap().egress
+        };
+        let place = |owner| {
+            let socket = "/s".to_owned();
+            Some(egress::Place { socket, owner })
+        };
+        assert_eq!(with("null"), None);
+        assert_eq!(with(r#"{"socket":"/s","owner":null}"#), place(None));
+        assert_eq!(
+            with(r#"{"socket":"/s","owner":{"uid":7,"gid":8}}"#),
+            place(Some((7, 8)))
+        );
+    }
+
+    #[test]
     fn a_folder_owner_maps_to_a_user_of_the_sandbox() {
         let with = |ids: &str| {
-            let bind = format!(r#""binds":[{{"name":"b","source":"/s","readOnly":false,"idMapped":{ids}}}]"#);
+            let bind = format!(
+                r#""binds":[{{"name":"b","source":"/s","readOnly":false,"fileSystem":false,"idMapped":{ids}}}]"#
+            );
             Task::parse(&GOOD.replace("\"binds\":[]", &bind), false).map(|task| task.binds[0].owners)
         };
         assert_eq!(
@@ -351,7 +451,7 @@ mod tests {
     #[test]
     fn invalid_tasks_are_rejected() {
         for (good, bad) in [
-            ("\"version\":3", "\"version\":2"),
+            ("\"version\":5", "\"version\":4"),
             ("max_inotify_instances", "../x"),
             ("\"value\":128", "\"value\":-1"),
             ("268435456", "0"),
@@ -372,6 +472,15 @@ mod tests {
             (
                 "\"network\":null",
                 r#""network":{"argv":["/pasta"],"user":268435456,"rules":["accept everything"]}"#,
+            ),
+            ("\"egress\":null", r#""egress":{"socket":"s.sock"}"#),
+            (
+                "\"egress\":null",
+                r#""egress":{"socket":"/s","owner":{"uid":-1,"gid":0}}"#,
+            ),
+            (
+                "\"network\":null,\"egress\":null",
+                r#""network":{"argv":["/pasta"],"user":268435456,"rules":[]},"egress":{"socket":"/s"}"#,
             ),
         ] {
             assert!(GOOD.contains(good));

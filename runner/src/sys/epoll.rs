@@ -14,6 +14,12 @@ pub struct Ready {
     pub writable: bool,
 }
 
+impl AsRawFd for Epoll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: takes flags, returns a descriptor.

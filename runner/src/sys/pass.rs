@@ -2,35 +2,56 @@
 
 use super::{check, own};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Room for one descriptor with its header, aligned for the kernel.
+/// Room for MAX descriptors with their header, aligned for the kernel.
 #[repr(align(8))]
 struct Control([u8; 64]);
 
+/// Most descriptors of one message.
+const MAX: usize = 8;
+
 pub fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
-    let mut byte = *b"x";
+    send_all(socket.as_raw_fd(), b"x", &[fd.as_raw_fd()])
+}
+
+/// Sends bytes and descriptors as one message.
+pub fn send_all(socket: RawFd, bytes: &[u8], fds: &[RawFd]) -> io::Result<()> {
+    if fds.len() > MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = bytes.to_vec();
     let mut control = Control([0; 64]);
-    with_message(&mut byte, &mut control, |message| {
-        // SAFETY: `control` is large enough for one descriptor and aligned; the header that is filled is the
+    let length = size_of_val(fds) as u32;
+    let sent = with_message(&mut bytes, &mut control, |message| {
+        // SAFETY: `control` is large enough for MAX descriptors and aligned; the header that is filled is the
         // first in it.
         unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
+            message.msg_controllen = libc::CMSG_SPACE(length) as usize;
             let header = libc::CMSG_FIRSTHDR(message);
             (*header).cmsg_level = libc::SOL_SOCKET;
             (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as usize;
-            libc::CMSG_DATA(header)
-                .cast::<libc::c_int>()
-                .write_unaligned(fd.as_raw_fd());
-            check(libc::sendmsg(socket.as_raw_fd(), message, libc::MSG_NOSIGNAL) as libc::c_int)
+            (*header).cmsg_len = libc::CMSG_LEN(length) as usize;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            for (index, fd) in fds.iter().enumerate() {
+                data.add(index).write_unaligned(*fd);
+            }
+            check(libc::sendmsg(socket, message, libc::MSG_NOSIGNAL) as libc::c_int)
         }
     })?;
-    Ok(())
+    match usize::try_from(sent) {
+        Ok(sent) if sent == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
 }
 
 /// Receives a descriptor. `None` if the other side closed without sending one.
 pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    receive_all(socket).map(|fds| fds.into_iter().next())
+}
+
+/// Receives the descriptors of one message. None if the other side closed without sending one.
+pub fn receive_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut byte = [0];
     let mut control = Control([0; 64]);
     with_message(&mut byte, &mut control, |message| {
@@ -39,21 +60,24 @@ pub fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
         unsafe {
             if check(libc::recvmsg(socket.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) as libc::c_int)? == 0
             {
-                return Ok(None);
+                return Ok(Vec::new());
             }
             let header = libc::CMSG_FIRSTHDR(message);
             if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            own(libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned()).map(Some)
+            let bytes = (*header).cmsg_len - libc::CMSG_LEN(0) as usize;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            let all = (0..bytes / size_of::<RawFd>()).map(|index| own(data.add(index).read_unaligned()));
+            all.collect()
         }
     })
 }
 
-fn with_message<T>(byte: &mut [u8; 1], control: &mut Control, act: impl FnOnce(&mut libc::msghdr) -> T) -> T {
+fn with_message<T>(bytes: &mut [u8], control: &mut Control, act: impl FnOnce(&mut libc::msghdr) -> T) -> T {
     let mut vector = libc::iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: 1,
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
     };
     // SAFETY: msghdr is plain data; its pointers refer to values that outlive `act`.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -78,6 +102,8 @@ mod tests {
         let mut text = [0; 5];
         assert_eq!(crate::sys::read(out.as_raw_fd(), &mut text).unwrap(), Some(5));
         assert_eq!(&text, b"hello");
+        send_all(there.as_raw_fd(), b"x", &[out.as_raw_fd(), into.as_raw_fd()]).unwrap();
+        assert_eq!(receive_all(&here).unwrap().len(), 2);
         drop(there);
         assert!(receive(&here).unwrap().is_none());
     }

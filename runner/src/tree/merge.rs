@@ -62,6 +62,8 @@ struct Merge {
     tally: Tally,
     /// Names of overlayfs's attributes when merging; `None` when copying.
     overlay: Option<Attributes>,
+    /// The current folder is in a program folder of the host; see `is_program_folder`.
+    in_programs: bool,
 }
 
 /// The folder that is being created.
@@ -101,6 +103,9 @@ enum Place {
 struct Attributes {
     prefix: Vec<u8>,
     opaque: CString,
+    /// The same of the overlays in `shim/writable_programs.rs`, which a sandbox's root has mounted; `None` if it is the
+    /// same. Outside the host's program folders it is an ordinary attribute.
+    opaque_inside: Option<CString>,
     /// Attributes that redirect name or content. Their meaning depends on the layers below, so they are
     /// refused.
     refused: [CString; 2],
@@ -134,6 +139,7 @@ impl Merge {
             ways: CopyMethods::default(),
             tally: Tally::default(),
             overlay: space.map(Attributes::of),
+            in_programs: false,
         })
     }
 
@@ -212,6 +218,10 @@ impl Merge {
         let (mut down, mut places) = (Vec::new(), Vec::new());
         // `over`: nothing further below is visible. `closed`: the new folder must be opaque.
         let (mut over, mut closed) = (false, false);
+        let in_programs = match self.above.is_empty() {
+            true => is_program_folder(name.to_bytes()),
+            false => self.in_programs,
+        };
         for layer in std::mem::take(&mut self.here.layers) {
             let (at, ground) = (layer.fd.as_raw_fd(), layer.ground);
             let stat = match stat_at(at, name, false) {
@@ -221,7 +231,7 @@ impl Merge {
             match stat {
                 Some(stat) if !over && is_folder(&stat) => {
                     self.refuse(at, name)?;
-                    over = self.is_opaque(at, name)?;
+                    over = self.is_opaque(at, name, in_programs)?;
                     let fd = read(at, name)?;
                     down.push(Layer { fd, ground });
                     places.push(Place::WentDown(Identity::of(at)?, ground));
@@ -249,6 +259,7 @@ impl Merge {
             hidden,
             opaque: closed,
         };
+        self.in_programs = in_programs;
         let here = std::mem::replace(&mut self.here, folder);
         self.above.push(Above {
             layers: places,
@@ -272,7 +283,9 @@ impl Merge {
         } = &self.here;
         let (from, to) = (layers[0].fd.as_raw_fd(), to.as_raw_fd());
         if let (Some(overlay), true) = (&self.overlay, opaque) {
-            xattr::set(to, c".", &overlay.opaque, b"y")?;
+            for attribute in overlay.marks(self.in_programs) {
+                xattr::set(to, c".", attribute, b"y")?;
+            }
         }
         node::facts((from, c"."), (to, c"."), stat, |attribute| {
             wanted(&self.overlay, attribute)
@@ -295,6 +308,7 @@ impl Merge {
             });
         }
         let to = ascend(self.here.to.as_raw_fd(), above.to)?;
+        self.in_programs = self.in_programs && !self.above.is_empty();
         self.here = Folder {
             layers,
             to,
@@ -306,9 +320,16 @@ impl Merge {
         Ok(())
     }
 
-    fn is_opaque(&self, at: RawFd, name: &CStr) -> io::Result<bool> {
+    fn is_opaque(&self, at: RawFd, name: &CStr, in_programs: bool) -> io::Result<bool> {
         match &self.overlay {
-            Some(overlay) => Ok(xattr::get(at, name, &overlay.opaque)?.as_deref() == Some(b"y")),
+            Some(overlay) => {
+                for attribute in overlay.marks(in_programs) {
+                    if xattr::get(at, name, attribute)?.as_deref() == Some(b"y") {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
             None => Ok(false),
         }
     }
@@ -328,12 +349,23 @@ impl Merge {
     }
 }
 
+/// The folders that the image `host` mounts (`images/host/host.ts`). Only these can be overlays of their own.
+fn is_program_folder(name: &[u8]) -> bool {
+    matches!(name, b"usr" | b"bin" | b"sbin") || name.starts_with(b"lib")
+}
+
 impl Attributes {
+    fn marks(&self, in_programs: bool) -> impl Iterator<Item = &CString> {
+        let inside = self.opaque_inside.as_ref().filter(|_| in_programs);
+        [&self.opaque].into_iter().chain(inside)
+    }
+
     fn of(space: &str) -> Attributes {
         let name = |last: &str| CString::new(format!("{space}.overlay.{last}")).expect("no NUL in it");
         Attributes {
             prefix: format!("{space}.overlay.").into_bytes(),
             opaque: name("opaque"),
+            opaque_inside: (space != "user").then(|| c"user.overlay.opaque".to_owned()),
             refused: [name("redirect"), name("metacopy")],
         }
     }

@@ -17,7 +17,7 @@ pub const OUTPUT_PREFIX: usize = 9;
 
 pub const MAGIC: &[u8; 8] = b"SKRUNNER";
 pub const MAJOR: u16 = 1;
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -92,6 +92,11 @@ export class DrivenProcess implements ProcessDriver {
     return { running: false, exit: await this.#exitOf(task.exit) }
   }
 
+  async waitForExit({ signal }: CallOptions): Promise<Omit<ExitEvent, 'seq' | 'type'>> {
+    const client = await this.#host.client()
+    return this.#exitOf(await told(this.#host, this.#inTime(client.wait(this.execId, { signal }))))
+  }
+
   async write(data: Uint8Array): Promise<void> {
     if (this.#stdinClosed) throw stdinClosed()
     const stream = await this.#stdin()
@@ -205,6 +210,7 @@ export async function startProcess(
     // No grace period at the timeout: KILL follows TERM at once.
     ...(timeoutMs === undefined ? {} : { timeoutMs, graceMs: 0, answerTimeoutMs: answerIn(timeoutMs) }),
     ringBytes: spec.outputBufferBytes,
+    merged: spec.merged || undefined,
     // Without a caller's id, the program ends with the connection, because it could not be found again.
     bound: host.bound && spec.reading && spec.execId === undefined,
     signal: call.signal,

@@ -3,6 +3,7 @@
 //! That includes the runtime: it is already started in its control groups and network, and blocks on
 //! `config.json`, which is a pipe. It knows nothing of a sandbox yet.
 
+use crate::egress::Unbound;
 use crate::shim::cgroup::Groups;
 use crate::shim::host_proc::HostProc;
 use crate::shim::idmap::Unmapped;
@@ -34,6 +35,8 @@ pub struct Runtime {
     pub listener: OwnedFd,
     /// For gVisor: the shim keeps the listener, and the runner gets the other end of this socket.
     pub inside: Option<OwnedFd>,
+    /// Sockets of the sandbox's network, for a network with a policy.
+    pub egress: Unbound,
     /// The runner writes one byte when it listens.
     pub ready: OwnedFd,
     /// Error output of the runtime, then of the runner.
@@ -120,14 +123,15 @@ fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), S
     let users = Unmapped::make().map_err(|error| format!("user namespace: {error}"))?;
     let runtime = network::inside(|| {
         let listener = socket()?;
+        let egress = Unbound::open()?;
         if !setup.gvisor {
             return start(|pipes| become_runtime(setup, groups, pipes, &listener))
-                .map(|started| started.with(listener, None));
+                .map(|started| started.with(listener, None, egress));
         }
         let (inside, theirs) = socket_pair()?;
         set_nonblocking(inside.as_raw_fd())?;
         start(|pipes| become_runtime(setup, groups, pipes, &theirs))
-            .map(|started| started.with(listener, Some(inside)))
+            .map(|started| started.with(listener, Some(inside), egress))
     });
     runtime
         .map(|runtime| (users, runtime))
@@ -135,7 +139,7 @@ fn prepare_root(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), S
 }
 
 /// Only the child enters the empty network, because only root of the host can leave one. The child passes
-/// out the socket that it creates there.
+/// out the sockets that it creates there.
 fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime), String> {
     let at = |error: io::Error| format!("cannot start the runtime: {error}");
     userns::check_map()?;
@@ -144,7 +148,10 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime)
     let (here, there) = socket_pair().map_err(at)?;
     let started = start(|pipes| {
         let handed = network::enter().and_then(|()| socket()).and_then(|listener| {
-            pass::send(&there, &listener)?;
+            let egress = Unbound::open()?;
+            let mut all = vec![listener.as_raw_fd()];
+            all.extend(egress.descriptors().iter().map(|fd| fd.as_raw_fd()));
+            pass::send_all(there.as_raw_fd(), b"x", &all)?;
             Ok(listener)
         });
         match handed {
@@ -154,9 +161,10 @@ fn prepare_account(setup: &Setup, groups: &Groups) -> Result<(Unmapped, Runtime)
     })
     .map_err(at)?;
     drop(there);
-    match pass::receive(&here).map_err(at)? {
-        Some(listener) => Ok((users, started.with(listener, None))),
-        None => {
+    let mut handed = pass::receive_all(&here).map_err(at)?.into_iter();
+    match (handed.next(), Unbound::from_descriptors(handed.collect())) {
+        (Some(listener), Some(egress)) => Ok((users, started.with(listener, None, egress))),
+        _ => {
             let mut text = [0; 1024];
             let length = crate::sys::read(started.errors.as_raw_fd(), &mut text)
                 .ok()
@@ -211,12 +219,13 @@ struct Started {
 }
 
 impl Started {
-    fn with(self, listener: OwnedFd, inside: Option<OwnedFd>) -> Runtime {
+    fn with(self, listener: OwnedFd, inside: Option<OwnedFd>, egress: Unbound) -> Runtime {
         let Started { pid, ready, errors } = self;
         Runtime {
             pid,
             listener,
             inside,
+            egress,
             ready,
             errors,
         }
@@ -249,9 +258,17 @@ fn become_runtime(
     {
         return format!("{}: {error}", staging::CONFIG);
     }
+    let arguments = match setup.gvisor {
+        true => gvisor::arguments(&setup.arguments),
+        false => Ok(setup.arguments.clone()),
+    };
+    let arguments = match arguments {
+        Ok(arguments) => arguments,
+        Err(error) => return format!("network of gVisor: {error}"),
+    };
     let error = Command::new(format!("{}/{}", setup.stage, staging::RUNTIME))
         .arg0(&setup.runtime)
-        .args(&setup.arguments)
+        .args(&arguments)
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         // Runtimes re-execute themselves from a read-only copy, so that a container cannot overwrite the

@@ -1,19 +1,21 @@
 //! The life of a sandbox: start, wait, end. One thread, one `poll`.
 
 mod clients;
+mod network;
 
 use super::prepared::{Prepared, Runtime, kill_all};
 use super::sigstop::Stopped;
 use super::start;
+use crate::egress::{Handover, Unbound};
 use crate::shim::answer;
 use crate::shim::cgroup::Groups;
 use crate::shim::failure::{Failure, at};
 use crate::shim::gvisor::{self, ConnectionPasser};
 use crate::shim::host_proc::HostProc;
 use crate::shim::json::Json;
-use crate::shim::open_network::{self, PacketFilter};
+use crate::shim::open_network::PacketFilter;
 use crate::shim::poll::{listen, now_ms, poll, poll_all, write_whole};
-use crate::shim::task::{Network, Task};
+use crate::shim::task::Task;
 use crate::shim::verify::{Kind, verify};
 use crate::sys::read;
 use clients::Client;
@@ -38,6 +40,8 @@ struct Supervisor<'a> {
     groups: Groups,
     /// Set if the sandbox has a network.
     fence: Option<PacketFilter>,
+    /// Set if its network has a policy.
+    handover: Option<Handover>,
     /// Used if the control groups cannot freeze.
     stopped: Stopped,
     signals: OwnedFd,
@@ -81,6 +85,7 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
         pid,
         listener,
         inside,
+        egress,
         ready,
         errors,
     } = runtime;
@@ -99,6 +104,7 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
         passer,
         groups,
         fence: None,
+        handover: None,
         stopped: Stopped::default(),
         signals,
         errors: Some(errors),
@@ -110,11 +116,12 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
         kill_asked: false,
         greeting: String::new(),
     };
-    if let Err(mut failure) = begun.and_then(|users| life.wait_for_runner(ready, users)) {
+    if let Err(mut failure) = begun.and_then(|users| life.wait_for_runner(ready, users, egress)) {
         life.kill_all();
         life.reap_all();
         life.read_errors();
         let left = life.groups.remove();
+        life.handover = None;
         remove_run_folder(task);
         let said = String::from_utf8_lossy(&life.error_text).trim().to_owned();
         if !said.is_empty() {
@@ -131,6 +138,7 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
     let written = write_whole(&task.end, &line);
     let removed = life.groups.remove();
     let _ = fs::remove_file(&task.state);
+    life.handover = None;
     remove_run_folder(task);
     drop(witness);
     for client in &mut clients {
@@ -142,12 +150,10 @@ pub fn live(task: &Task, mut prepared: Prepared) -> Result<(), Failure> {
 
 impl Supervisor<'_> {
     /// Waits until the runner responds and is verified. Any failure ends the sandbox.
-    fn wait_for_runner(&mut self, ready: OwnedFd, users: OwnedFd) -> Result<(), Failure> {
+    fn wait_for_runner(&mut self, ready: OwnedFd, users: OwnedFd, egress: Unbound) -> Result<(), Failure> {
         let deadline = Instant::now() + Duration::from_millis(self.task.ready_timeout_ms.max(0) as u64);
         // Before anything of the sandbox runs, so that its network is never open without the filter.
-        if let Some(network) = &self.task.network {
-            self.connect(network, deadline)?;
-        }
+        self.connect(egress, deadline)?;
         let before = self.host.children(self.me)?;
         self.hand_over(deadline)?;
         self.until_ready(&ready, deadline)?;
@@ -224,55 +230,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Starts pasta and waits until it goes to the background, which means that the interface exists. Then
-    /// installs the filter.
-    fn connect(&mut self, network: &Network, deadline: Instant) -> Result<(), Failure> {
-        let log = self.errors.take().ok_or("the runtime closed its error stream")?;
-        let (errors, errors_in) = at("network", crate::sys::pipe())?;
-        let started = open_network::start(network, &self.groups, &errors_in);
-        drop(errors_in);
-        self.errors = Some(errors);
-        let starting = started?;
-        let mut status = None;
-        while status.is_none() && Instant::now() < deadline && !self.kill_asked {
-            let errors_fd = self.errors.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let wait = deadline.saturating_duration_since(Instant::now());
-            let [signalled, said] = poll([self.signals.as_raw_fd(), errors_fd], Some(wait));
-            if said {
-                self.read_errors();
-            }
-            if signalled {
-                self.handle_signals();
-            }
-            status = self
-                .ended
-                .iter()
-                .find(|(ended, _)| *ended == starting.pasta)
-                .map(|(_, status)| *status);
-        }
-        match status {
-            Some(0) => {
-                // Drop what pasta printed on success.
-                self.error_text.clear();
-                self.errors = Some(log);
-                self.fence = Some(starting.close(network)?);
-                Ok(())
-            }
-            Some(status) => Err(format!("pasta could not connect the network ({})", describe(status)).into()),
-            None => Err("pasta did not connect the network in time".into()),
-        }
-    }
-
-    /// The host's addresses changed. If the filter cannot follow, the sandbox ends.
-    fn follow_addresses(&mut self) {
-        if let (Some(fence), Some(network)) = (&mut self.fence, &self.task.network)
-            && let Err(failure) = fence.follow(network)
-        {
-            self.error_text.extend_from_slice(failure.message.as_bytes());
-            self.kill_all();
-        }
-    }
-
     /// Writes the state file and the response on standard output.
     fn announce(&mut self, host_pid: u32) -> Result<(), Failure> {
         let number = |value: Option<i64>| value.map_or(Json::Null, Json::Number);
@@ -313,6 +270,7 @@ impl Supervisor<'_> {
                 witness.as_raw_fd(),
                 passer_fd,
                 fence_fd,
+                self.handover.as_ref().map_or(-1, AsRawFd::as_raw_fd),
             ];
             fds.extend(clients.iter().map(|client| client.stream.as_raw_fd()));
             let ready = poll_all(&fds, None);
@@ -325,7 +283,10 @@ impl Supervisor<'_> {
             if ready[4] {
                 self.follow_addresses();
             }
-            let mut index = 5;
+            if ready[5] {
+                self.handover.iter_mut().for_each(Handover::serve);
+            }
+            let mut index = 6;
             clients.retain_mut(|client| {
                 index += 1;
                 !ready[index - 1] || self.handle_client(client, &mut held, &mut paused)

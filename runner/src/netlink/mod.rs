@@ -1,5 +1,7 @@
 //! Netlink messages: build, send, receive.
 
+pub mod nft;
+
 use crate::sys::{check, own};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -39,6 +41,12 @@ impl Message {
         self.0.extend(kind.to_ne_bytes());
         self.0.extend(data);
         self.pad();
+        self
+    }
+
+    /// A structure before the attributes of a nested message.
+    pub fn fixed(&mut self, bytes: &[u8]) -> &mut Message {
+        self.0.extend(bytes);
         self
     }
 
@@ -194,7 +202,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// `None` if nothing has arrived.
-fn receive(socket: &OwnedFd) -> io::Result<Option<Vec<Answer>>> {
+pub fn receive(socket: &OwnedFd) -> io::Result<Option<Vec<Answer>>> {
     let mut buffer = vec![0; ANSWER];
     let Some(count) = crate::sys::read(socket.as_raw_fd(), &mut buffer)? else {
         return Ok(None);
