@@ -3,8 +3,8 @@
 //   AbilityLevel
 //   AbilityOf
 //   AbilityParts
+//   Absent
 //   AllCapabilities
-//   AnyProvider
 //   AutoSnapshotOptions
 //   Beat
 //   BeatFailure
@@ -17,7 +17,11 @@
 //   CommonCapabilities
 //   CreateOption
 //   CreateSandboxOpts
+//   CreateVolumeOptions
 //   DetachedCommandOptions
+//   EndpointOptions
+//   EndpointProtocol
+//   Environment
 //   ExitEvent
 //   Failover
 //   FailoverAccount
@@ -26,26 +30,41 @@
 //   FailoverProvider
 //   FileChange
 //   FileEntry
+//   FileLines
 //   FileStat
 //   FileType
 //   ForkOptions
 //   GetOrCreateOpts
 //   GetSandboxOpts
+//   HandlePage
 //   Hints
 //   Isolation
 //   KeepAlive
 //   KeepAliveEnd
 //   KeepAliveOptions
+//   KnownRuntime
 //   Leftover
 //   ListOptions
 //   ListSandboxesOpts
 //   MkdirOptions
+//   Needs
+//   Network
+//   NetworkAddressRule
+//   NetworkHostRule
+//   NetworkLimits
+//   NetworkPolicy
+//   NetworkPreset
+//   NetworkPresetRule
+//   NetworkRule
+//   NetworkService
+//   Offers
 //   OpenShellOptions
 //   OpenTerminalOptions
 //   OutputBudget
 //   OutputEvent
 //   OutputOptions
-//   Parts
+//   Part
+//   PartOf
 //   ProcessCore
 //   ProcessEvent
 //   ProcessExit
@@ -55,7 +74,10 @@
 //   ProcessStatus
 //   ProcessStdin
 //   ReadFileOptions
+//   ReadLinesOptions
 //   ReadStreamOptions
+//   RequestMatch
+//   RequestTransform
 //   RestrictedAbility
 //   RestrictedSandbox
 //   Retry
@@ -63,8 +85,11 @@
 //   RetrySubject
 //   RmOptions
 //   RunCommandOptions
+//   SandboxAbilities
 //   SandboxActivity
+//   SandboxByName
 //   SandboxCore
+//   SandboxEgress
 //   SandboxEndpoint
 //   SandboxError
 //   SandboxErrorCode
@@ -90,6 +115,9 @@
 //   SandboxStop
 //   SandboxTerminal
 //   SandboxTerminals
+//   SandboxUser
+//   SecretOptions
+//   SecretValue
 //   SharedCapabilities
 //   ShellExecOptions
 //   ShellResult
@@ -97,29 +125,44 @@
 //   SnapshotInfo
 //   SnapshotOptions
 //   SpawnOptions
+//   StderrEvent
+//   StdoutEvent
+//   VolumeAdmin
+//   VolumeInfo
+//   VolumeMount
+//   WaitExitOptions
 //   WaitOptions
 //   WatchOptions
 //   WriteFileOptions
 //   errorTable
 //   failover
 //   keepAlive
+//   placeholder
 //   quoteArg
 //   quoteArgs
 //   retry
+//   secret
 //   supports
 //   withRetry
 
 // @sandkasten/sdk/provider
+//   Access
 //   ByteSource
+//   Checked
 //   CreateSpec
 //   DriverProvider
 //   FileBytes
 //   FilesDriver
 //   HeadTail
 //   ListingSize
+//   NormalNetwork
+//   NormalPolicy
+//   NormalRule
+//   NormalTransform
 //   OutputLog
 //   ProcessDriver
 //   ProcessSpec
+//   Programs
 //   ProviderDriver
 //   SandboxDriver
 //   abortable
@@ -127,18 +170,24 @@
 //   asBytes
 //   checkCount
 //   checkMs
+//   checkRuntimes
 //   chunksOf
 //   concat
 //   encode
 //   errnoHint
 //   gitCredentials
+//   hasRuntime
+//   mappedRuntime
 //   matches
 //   maybeDone
+//   noRuntime
+//   normalizeNetwork
 //   onAbort
 //   pageOf
 //   quoteArg
 //   quoteArgs
 //   randomId
+//   runtimeNames
 //   streamOf
 //   takeSource
 //   throwIfAborted
@@ -150,9 +199,11 @@
 //   SandboxRecord
 //   errnoOf
 //   guarded
+//   hostPrograms
 //   identityOf
 //   isAlive
 //   isDamaged
+//   needHostRuntime
 //   readRecord
 //   removeFolder
 //   replaceFile
@@ -216,8 +267,10 @@
 //   SshProviderOptions
 //   SshRunnerUse
 //   sshOptionsOf
+//   sshTargetOf
 
 // @sandkasten/sdk/vercel
+//   OidcTokenSource
 //   OnSandkastenOptions
 //   VercelCapabilities
 //   VercelProvider
@@ -225,33 +278,41 @@
 //   onSandkasten
 //   vercelCapabilities
 //   vercelOptionsOf
+//   vercelRequestToken
 
 // @sandkasten/sdk/client
 //   Command
 //   CommandInfo
 //   ConnectionOptions
 //   CreateSessionOptions
+//   EgressEvent
+//   EgressEventsOptions
 //   EndAction
 //   ExecOptions
 //   ExecResult
 //   ListSessionsOptions
 //   Page
+//   Policy
 //   PortInfo
 //   Problem
+//   ProjectPolicy
 //   RunOptions
 //   RunResult
 //   SandboxClient
 //   SandboxError
 //   SandboxErrorCode
+//   SecretInfo
 //   Session
 //   SessionEvent
 //   SessionFiles
 //   SessionInfo
 //   SessionStatus
 //   SessionTerminal
+//   SessionVolume
 //   ShellInfo
 //   SnapshotInfo
 //   StartOptions
+//   VolumeInfo
 //   errorOf
 //   errorOfResponse
 //   errorTable
@@ -260,9 +321,20 @@
 //   AutoDetectOptions
 //   Detection
 //   DetectionRow
+//   FieldFormat
+//   FieldOptions
+//   KindOptions
+//   ProviderField
+//   ProviderKind
+//   ProviderSettings
 //   autoDetectProvider
+//   createProvider
+//   defineProviderKind
 //   detectProvider
 //   detectionTable
+//   providerKinds
+//   requiredSets
+//   settingsFromVariables
 
 // @sandkasten/sdk/recipes
 //   CloneRepoOpts
@@ -285,19 +357,29 @@
 //   uploadProject
 
 // @sandkasten/sdk/executor
+//   CallOptions
 //   CommandResult
 //   ExecuteOptions
+//   ExecuteResult
+//   ExecutorKeepAliveOptions
 //   ExecutorProvider
 //   GetSandboxExecutorOptions
 //   LocalSandboxExecutor
 //   LocalSandboxExecutorOptions
+//   Opening
 //   ProviderSandboxExecutor
 //   ProviderSandboxExecutorOptions
+//   ReadOptions
 //   SandboxExecutor
+//   SandboxTool
+//   SandboxToolsOptions
+//   ToolInputSchema
+//   ToolProperty
 //   VercelSandboxExecutor
 //   VercelSandboxExecutorOptions
 //   defaultAllowedCommands
 //   getSandboxExecutor
+//   sandboxTools
 
 // @sandkasten/sdk/testing
 //   Behaviour
@@ -306,19 +388,28 @@
 //   CommandKit
 //   ConformanceOptions
 //   ConformanceReport
+//   EgressTargets
 //   Limits
+//   NetworkTarget
 //   OptionalProgram
 //   PosixCommandsOptions
-//   ProviderUnderTest
 //   TestRunner
+//   VolumeBehaviour
+//   VolumeConformanceOptions
+//   VolumeTrial
+//   VolumesUnderTest
 //   behaviours
 //   conformance
 //   defaultLimits
 //   memoryCommands
+//   memoryEgress
 //   posixCommands
 //   runConformance
+//   runVolumeBehaviour
+//   volumeBehaviours
+//   volumeConformance
 
-export type Ability = 'stdin' | 'reattach' | 'shell' | 'terminal' | 'ports' | 'watch' | 'stop' | 'pause' | 'snapshot' | 'fork' | 'lifetime' | 'activity';
+export type Ability = 'stdin' | 'mergedOutput' | 'orderedOutput' | 'reattach' | 'shell' | 'terminal' | 'ports' | 'watch' | 'stop' | 'pause' | 'snapshot' | 'fork' | 'lifetime' | 'activity' | 'egress';
 
 export type AbilityLevel = 'native' | 'emulated';
 
@@ -326,10 +417,12 @@ export type AbilityOf<C extends Capabilities> = {
     [A in keyof C]: undefined extends C[A] ? never : A;
 }[keyof C] & Ability;
 
-export interface AbilityParts<C extends Capabilities> {
+export interface AbilityParts<C extends Capabilities = Capabilities> {
     stdin: {
         process: ProcessStdin;
     };
+    mergedOutput: object;
+    orderedOutput: object;
     reattach: {
         sandbox: SandboxReattach<C>;
     };
@@ -364,18 +457,23 @@ export interface AbilityParts<C extends Capabilities> {
     activity: {
         sandbox: SandboxActivity;
     };
+    egress: {
+        sandbox: SandboxEgress;
+    };
+}
+
+export type Absent<Methods, A extends Ability> = {
+    [M in keyof Methods]: Methods[M] extends (...args: infer Args) => infer Result ? (this: Needs<A>, ...args: Args) => Result : Methods[M];
+};
+
+export interface Access {
+    readonly writablePaths: readonly string[];
+    readonly user: 'root' | 'other';
+    readonly rootAvailable: boolean;
 }
 
 export type AllCapabilities = {
     readonly [A in Ability]: AbilityLevel;
-};
-
-type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-    readonly capabilities: Capabilities;
-};
-
-export type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-    readonly capabilities: Capabilities;
 };
 
 export type AnyProvider = SandboxProvider;
@@ -436,6 +534,10 @@ export interface Bytes extends Uint8Array<ArrayBuffer> {
 export type BytesSource = string | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
 
 export interface CallOptions {
+    signal?: AbortSignal | undefined;
+}
+
+export interface CallOptions {
     signal?: AbortSignal;
 }
 
@@ -443,8 +545,22 @@ type Callback<T> = (error: (Error & {
     code?: number;
 }) | null | undefined, result: T) => void;
 
+type CanBeKept<C extends Capabilities> = true extends Offers<C, 'lifetime'> | Offers<C, 'activity'> ? unknown : {
+    readonly capabilities: {
+        readonly lifetime: AbilityLevel;
+    } | {
+        readonly activity: AbilityLevel;
+    };
+};
+
 export type Capabilities = {
     readonly [A in Ability]?: AbilityLevel;
+};
+
+export type Checked<Options extends {
+    env?: unknown;
+}> = Omit<Options, 'env'> & {
+    readonly env: Readonly<Record<string, string>>;
 };
 
 export interface ChildOptions {
@@ -480,7 +596,9 @@ export interface CloneResult {
 export declare class Command {
     readonly execId: string;
     constructor(http: Http, sessionPath: string, execId: string, first?: Response);
-    info(options?: CallOptions): Promise<CommandInfo>;
+    info({ waitMs, signal }?: CallOptions & {
+        waitMs?: number;
+    }): Promise<CommandInfo>;
     output({ after, signal }?: OutputOptions): AsyncGenerator<ProcessEvent>;
     wait<T extends RunResult | ExecResult>(options?: CallOptions & Pick<ShellExecOptions, 'onOutput'>): Promise<T>;
     signal(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>;
@@ -544,6 +662,7 @@ export interface CommandKit {
     waitTrapped(): Command;
     relay(): Command;
     flood(bytes: number, marker?: string, gate?: string): Command;
+    floodBoth(bytes: number): Command;
     gate(path: string): Command;
     splitCharacter(path: string): Command;
     tree(marker: string, shape?: TreeShape): Command;
@@ -554,6 +673,7 @@ export interface CommandKit {
     readonly script: string;
     readonly missing: string;
     server?(port: number, body: string): Command;
+    connect?(host: string, port: number): Command;
 }
 
 export type CommandMatcher = string | ((call: {
@@ -564,9 +684,12 @@ export type CommandMatcher = string | ((call: {
 interface CommandOptions extends CallOptions {
     cmd: string;
     args?: readonly string[];
-    env?: Readonly<Record<string, string>>;
+    env?: Environment;
     cwd?: string;
     timeoutMs?: number;
+    output?: 'separate' | 'merged';
+    onStdout?: (text: string) => void;
+    onStderr?: (text: string) => void;
 }
 
 export interface CommandResult {
@@ -585,9 +708,9 @@ export declare class Commands {
     find(cmd: string, args: readonly string[]): CommandHandler | undefined;
 }
 
-export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends readonly [
-    infer First extends AnyProvider,
-    ...infer Rest extends AnyProvider[]
+export type CommonCapabilities<P extends readonly SandboxProvider[]> = P extends readonly [
+    infer First extends SandboxProvider,
+    ...infer Rest extends SandboxProvider[]
 ] ? Rest['length'] extends 0 ? {
     readonly [A in AbilityOf<First['capabilities']>]: AbilityLevel;
 } : SharedCapabilities<First['capabilities'], CommonCapabilities<Rest>> : P[number]['capabilities'];
@@ -600,13 +723,14 @@ export interface Conflict {
 }
 
 export interface ConformanceOptions {
-    provider: () => ProviderUnderTest | Promise<ProviderUnderTest>;
+    provider: () => SandboxProvider | Promise<SandboxProvider>;
     commands?: CommandKit | (() => CommandKit);
-    reopen?: () => ProviderUnderTest | Promise<ProviderUnderTest>;
+    reopen?: () => SandboxProvider | Promise<SandboxProvider>;
     without?: {
         readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string;
     };
     leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[];
+    egress?: EgressTargets;
     only?: readonly string[] | ((behaviour: Behaviour) => boolean);
     limits?: Partial<Limits>;
 }
@@ -638,14 +762,16 @@ export interface CreateSandboxOpts extends CallOptions {
     name?: string;
     label?: string;
     labels?: Readonly<Record<string, string>>;
-    envVars?: Readonly<Record<string, string>>;
+    envVars?: Environment;
     lifetimeMs?: number;
     timeout?: number;
     snapshotId?: string;
     image?: string;
-    runtime?: string;
+    runtime?: KnownRuntime | (string & {});
     ports?: readonly number[];
     resources?: SandboxResources;
+    user?: SandboxUser;
+    network?: Network;
     repo?: string;
     gitToken?: string;
     providerOptions?: Readonly<Record<string, unknown>>;
@@ -653,6 +779,7 @@ export interface CreateSandboxOpts extends CallOptions {
 
 export interface CreateSessionOptions extends CallOptions {
     image?: string;
+    runtime?: string;
     ttlSeconds?: number;
     onIdle?: EndAction;
     lifetimeSeconds?: number;
@@ -661,7 +788,7 @@ export interface CreateSessionOptions extends CallOptions {
     snapshotId?: string;
     name?: string;
     labels?: Readonly<Record<string, string>>;
-    env?: Readonly<Record<string, string>>;
+    env?: Environment;
     limits?: {
         cpu?: number;
         memoryMb?: number;
@@ -669,18 +796,32 @@ export interface CreateSessionOptions extends CallOptions {
         diskMb?: number;
     };
     networkMode?: 'none' | 'open';
+    network?: Network;
+    user?: 'root';
+    tmp?: 'disk' | 'memory';
+    volumes?: ReadonlyArray<{
+        name: string;
+        path: string;
+        readOnly?: boolean;
+    }>;
     idempotencyKey?: string;
     extra?: Readonly<Record<string, unknown>>;
 }
 
-export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars'> {
+export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars' | 'network'> {
     readonly labels: Readonly<Record<string, string>>;
     readonly envVars: Readonly<Record<string, string>>;
+    readonly network?: NormalNetwork;
     readonly deferReady: boolean;
+}
+
+export interface CreateVolumeOptions extends CallOptions {
+    readonly limitMb?: number;
 }
 
 export interface DaemonCapabilities {
     readonly stdin: 'native';
+    readonly mergedOutput: 'native';
     readonly ports: 'native';
     readonly reattach: 'native';
     readonly shell: 'native';
@@ -691,6 +832,7 @@ export interface DaemonCapabilities {
     readonly snapshot: 'native';
     readonly fork: 'native';
     readonly lifetime: 'native';
+    readonly egress: 'native';
 }
 
 export interface DaemonConnection {
@@ -700,6 +842,7 @@ export interface DaemonConnection {
 }
 
 export declare class DaemonProvider extends DriverProvider<DaemonCapabilities> {
+    readonly volumes: VolumeAdmin;
     constructor(options?: DaemonProviderOptions);
 }
 
@@ -707,6 +850,7 @@ export type DaemonProviderOptions = ConnectionOptions;
 
 export interface DaytonaCapabilities {
     readonly stdin: 'emulated';
+    readonly mergedOutput: 'emulated';
     readonly reattach: 'emulated';
     readonly shell: 'emulated';
     readonly terminal: 'emulated';
@@ -716,6 +860,7 @@ export interface DaytonaCapabilities {
     readonly snapshot: 'native';
     readonly fork: 'native';
     readonly activity: 'native';
+    readonly egress: 'native';
 }
 
 export interface DaytonaClient {
@@ -767,6 +912,12 @@ export interface DaytonaModule {
     readonly Daytona: new (config: DaytonaClientConfig) => DaytonaClient;
 }
 
+export interface DaytonaNetwork {
+    networkBlockAll?: boolean;
+    networkAllowList?: string;
+    domainAllowList?: string;
+}
+
 export declare class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
     constructor(options?: DaytonaProviderOptions);
     refreshActivity(sandboxId: string, options?: CallOptions): Promise<void>;
@@ -782,9 +933,11 @@ export interface DaytonaProviderOptions {
     organizationId?: string;
     apiUrl?: string;
     target?: string;
+    runtimes?: Readonly<Record<string, string>>;
     sdk?: DaytonaModule | (() => Promise<DaytonaModule>);
     requestTimeoutMs?: number;
     startTimeoutMs?: number;
+    env?: Readonly<Record<string, string | undefined>>;
 }
 
 export interface DaytonaSandboxObject {
@@ -792,6 +945,9 @@ export interface DaytonaSandboxObject {
     readonly name?: string;
     readonly state?: string;
     readonly labels?: Record<string, string>;
+    readonly networkBlockAll?: boolean;
+    readonly networkAllowList?: string;
+    readonly domainAllowList?: string;
     readonly errorReason?: string;
     readonly recoverable?: boolean;
     readonly createdAt?: string;
@@ -814,6 +970,7 @@ export interface DaytonaSandboxObject {
     };
     refreshData(): Promise<void>;
     refreshActivity(): Promise<void>;
+    updateNetworkSettings(settings: DaytonaNetwork): Promise<void>;
     start(timeoutSeconds?: number): Promise<void>;
     stop(timeoutSeconds?: number): Promise<void>;
     pause(timeoutSeconds?: number): Promise<void>;
@@ -841,11 +998,8 @@ export interface DaytonaSnapshot {
     readonly sourceSandboxId?: string | null;
 }
 
-export interface DetachedCommandOptions extends CommandOptions {
+export interface DetachedCommandOptions extends SpawnOptions {
     detached: true;
-    stdin?: BytesSource | 'pipe';
-    execId?: string;
-    outputBufferBytes?: number;
 }
 
 export interface Detection {
@@ -857,6 +1011,7 @@ export interface Detection {
         readonly provider: string;
         readonly missing: readonly string[];
     }>;
+    readonly notIncluded: readonly string[];
     readonly install?: string;
 }
 
@@ -865,7 +1020,7 @@ export interface DetectionRow {
     readonly variables: ReadonlyArray<readonly string[]>;
     readonly optional?: readonly string[];
     readonly sdk?: string;
-    readonly make?: (env: SetVariables) => unknown;
+    readonly make?: (env: SetVariables) => SandboxProvider;
 }
 
 export type Draft = Omit<Behaviour, 'group'>;
@@ -875,19 +1030,23 @@ export declare class DriverProvider<C extends Capabilities> implements SandboxPr
     readonly isolation: Isolation;
     readonly capabilities: C;
     readonly createOptions: ReadonlySet<CreateOption>;
+    readonly snapshotInterrupts: boolean;
     constructor(driver: ProviderDriver<C>);
     create(options?: CreateSandboxOpts): Promise<SandboxHandle<C>>;
-    get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxHandle<C>>;
+    get(sandbox: string | SandboxByName, options?: GetSandboxOpts): Promise<SandboxHandle<C>>;
     getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>>;
     list(options?: ListSandboxesOpts): Promise<SandboxPage>;
+    listHandles(options?: ListSandboxesOpts): Promise<HandlePage<C>>;
     destroy(sandboxId: string, options?: CallOptions): Promise<boolean>;
     healthCheck(options?: CallOptions): Promise<boolean>;
-    listSnapshots(options?: CallOptions): Promise<SnapshotInfo[]>;
-    deleteSnapshot(snapshotId: string, options?: CallOptions): Promise<boolean>;
+    listSnapshots(this: SnapshotOwner<C>, options?: CallOptions): Promise<SnapshotInfo[]>;
+    deleteSnapshot(this: SnapshotOwner<C>, snapshotId: string, options?: CallOptions): Promise<boolean>;
 }
 
 export interface E2BCapabilities {
     readonly stdin: 'native';
+    readonly mergedOutput: 'emulated';
+    readonly reattach: 'emulated';
     readonly shell: 'emulated';
     readonly terminal: 'native';
     readonly ports: 'native';
@@ -897,6 +1056,7 @@ export interface E2BCapabilities {
     readonly snapshot: 'native';
     readonly fork: 'native';
     readonly lifetime: 'native';
+    readonly egress: 'native';
 }
 
 export declare class E2BProvider extends DriverProvider<E2BCapabilities> {
@@ -909,13 +1069,55 @@ export interface E2BProviderOptions {
     sandboxUrl?: string;
     domain?: string;
     template?: string;
+    runtimes?: Readonly<Record<string, string>>;
     requestTimeoutMs?: number;
+    secrets?: SecretSource;
     sdk?: unknown;
+    env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface EgressEvent {
+    seq: number;
+    sessionId: string;
+    at: Date;
+    kind: 'tcp' | 'tls' | 'http' | 'dns' | 'udp' | 'icmp' | 'other';
+    verdict: 'allowed' | 'denied' | 'audit' | 'error';
+    host?: string;
+    address?: string;
+    port?: number;
+    rule?: string;
+    reason?: string;
+    bytesIn: number;
+    bytesOut: number;
+    durationMs: number;
+    method?: string;
+    path?: string;
+    status?: number;
+}
+
+export interface EgressEventsOptions extends CallOptions {
+    after?: number;
+    verdict?: EgressEvent['verdict'];
+    follow?: boolean;
+    limit?: number;
+}
+
+export interface EgressTargets {
+    allowed: NetworkTarget;
+    denied: NetworkTarget;
 }
 
 export type EndAction = 'stop' | 'snapshot-and-stop' | 'pause' | 'destroy';
 
+export interface EndpointOptions extends CallOptions {
+    protocol?: EndpointProtocol;
+}
+
+export type EndpointProtocol = 'http' | 'https' | 'ws' | 'wss';
+
 type Environment = Readonly<Record<string, string | undefined>>;
+
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ExecOptions extends CallOptions {
     timeoutMs?: number;
@@ -936,18 +1138,29 @@ export interface ExecResult {
     warning?: string;
 }
 
-export interface ExecuteOptions {
-    cwd?: string;
-    env?: Readonly<Record<string, string>>;
-    timeout?: number;
-    sudo?: boolean;
-    signal?: AbortSignal;
+export interface ExecuteOptions extends CallOptions {
+    cwd?: string | undefined;
+    env?: Readonly<Record<string, string>> | undefined;
+    timeout?: number | undefined;
+    sudo?: boolean | undefined;
+    maxOutputBytes?: number | undefined;
 }
 
-export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions'> & {
+export interface ExecuteResult extends CommandResult {
+    reopened?: Opening;
+}
+
+export interface ExecutorKeepAliveOptions extends Pick<KeepAliveOptions, 'leaseMs' | 'everyMs' | 'onError' | 'clock'> {
+    idleMs?: number;
+    autoSnapshot?: boolean;
+}
+
+export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions' | 'list' | 'destroy'> & {
     getOrCreate(options: CreateSandboxOpts & {
         name: string;
+        onResume?: () => void;
     }): Promise<SandboxCore>;
+    deleteSnapshot?(snapshotId: string): Promise<boolean>;
 };
 
 export interface ExitEvent extends ProcessExit {
@@ -1002,7 +1215,7 @@ export interface FaultHit {
     through<T>(items: AsyncIterable<T>): AsyncIterable<T>;
 }
 
-export type FaultPoint = FileOperation | 'create' | 'get' | 'find' | 'list' | 'destroy' | 'health' | 'info' | 'spawn' | 'output' | 'kill' | 'processStatus' | 'writeStdin' | 'closeStdin' | 'getProcess' | 'listProcesses' | 'openShell' | 'getEndpoint' | 'stop' | 'start' | 'pause' | 'resume' | 'snapshot' | 'fork' | 'extendTimeout' | 'listSnapshots' | 'deleteSnapshot';
+export type FaultPoint = FileOperation | 'create' | 'get' | 'find' | 'list' | 'destroy' | 'health' | 'info' | 'spawn' | 'output' | 'kill' | 'processStatus' | 'writeStdin' | 'closeStdin' | 'getProcess' | 'listProcesses' | 'openShell' | 'getEndpoint' | 'stop' | 'start' | 'pause' | 'resume' | 'snapshot' | 'fork' | 'extendTimeout' | 'setNetwork' | 'listSnapshots' | 'deleteSnapshot';
 
 export interface FaultRule {
     on: FaultPoint;
@@ -1022,6 +1235,12 @@ export declare class Faults {
     take(operation: FaultPoint, sandboxId: string | undefined): FaultRule | undefined;
 }
 
+export type FieldFormat = 'url' | 'port' | 'lines';
+
+export interface FieldOptions extends Pick<ProviderField, 'variable' | 'secret' | 'description' | 'format'> {
+    readonly flag?: string;
+}
+
 export type FileBytes = AsyncIterable<Uint8Array> & Partial<ByteSource>;
 
 export interface FileChange {
@@ -1032,6 +1251,14 @@ export interface FileChange {
 export interface FileEntry extends FileStat {
     readonly name: string;
     readonly path: string;
+}
+
+export interface FileLines {
+    readonly lines: string[];
+    readonly startLine: number;
+    readonly cutLines: number[];
+    readonly more: boolean;
+    readonly totalLines?: number;
 }
 
 export type FileOperation = 'readStream' | 'writeFile' | 'appendFile' | 'listFiles' | 'stat' | 'mkdir' | 'rename' | 'rm' | 'chmod' | 'symlink' | 'readlink' | 'watch';
@@ -1089,6 +1316,7 @@ export declare abstract class FolderDriver<C extends Capabilities> implements Pr
     abstract readonly isolation: Isolation;
     abstract readonly capabilities: C;
     abstract readonly createOptions: readonly CreateOption[];
+    abstract readonly snapshotInterrupts: boolean;
     constructor(root: string);
     protected plan(_spec: CreateSpec): Promise<SandboxRecord['extra']>;
     protected fill(_folder: string, _record: SandboxRecord, _spec: CreateSpec): Promise<void>;
@@ -1124,6 +1352,7 @@ export declare abstract class FolderDriver<C extends Capabilities> implements Pr
     protected prepare(): Promise<void>;
     protected notFound(sandboxId: string): SandboxError;
     protected interrupted(sandboxId: string): SandboxError;
+    close(): Promise<void>;
     protected change(sandboxId: string, change: (record: SandboxRecord) => SandboxRecord | Promise<SandboxRecord>, undo?: (changed: SandboxRecord) => Promise<void>): Promise<SandboxRecord>;
 }
 
@@ -1131,7 +1360,7 @@ export interface ForkOptions extends CallOptions {
     count?: number;
 }
 
-export interface GetOrCreateOpts<C extends Capabilities = AllCapabilities> extends CreateSandboxOpts {
+export interface GetOrCreateOpts<C extends Capabilities = Capabilities> extends CreateSandboxOpts {
     name: string;
     onCreate?: (sandbox: SandboxHandle<C>) => Promise<void> | void;
     onResume?: (sandbox: SandboxHandle<C>) => Promise<void> | void;
@@ -1158,6 +1387,10 @@ export type GitDepth = 'full' | 'none' | {
     depth: number;
 };
 
+export interface HandlePage<C extends Capabilities = Capabilities> extends Array<SandboxHandle<C>> {
+    nextCursor?: string;
+}
+
 export declare class HeadTail {
     constructor(maxBytes: number, budget?: OutputBudget);
     push(chunk: Uint8Array): void;
@@ -1166,7 +1399,7 @@ export declare class HeadTail {
         bytes: Uint8Array<ArrayBuffer>;
         omitted: number;
     };
-    text(): string;
+    text(maxBytes?: number): string;
 }
 
 export interface Hints {
@@ -1177,6 +1410,11 @@ export interface Hints {
 
 export type HostKeyAlgorithm = 'ssh-ed25519' | 'ecdsa-sha2-nistp256' | 'ecdsa-sha2-nistp384' | 'ecdsa-sha2-nistp521' | 'rsa-sha2-512' | 'rsa-sha2-256';
 
+export interface HostProgramsOptions {
+    readonly path: string;
+    readonly isVisible?: (file: string) => boolean;
+}
+
 export declare class Http {
     constructor({ url, apiKey, fetch }: DaemonConnection);
     send(method: string, path: string, options?: RequestOptions): Promise<Response>;
@@ -1186,6 +1424,8 @@ export declare class Http {
     get visitorHeaders(): Record<string, string>;
     socket(path: string, query: RequestOptions['query']): WebSocket;
 }
+
+type IsUnknown<C extends Capabilities> = [Ability] extends [keyof C] ? [C] extends [AllCapabilities] ? false : true : false;
 
 export type Isolation = 'none' | 'process' | 'container' | 'gvisor' | 'vm' | 'simulated';
 
@@ -1201,17 +1441,30 @@ export interface KeepAliveEnd {
     readonly error?: unknown;
 }
 
-export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
+export interface KeepAliveOptions<C extends Capabilities = Capabilities> extends CallOptions {
     leaseMs?: number;
     everyMs?: number;
     maxMs?: number;
-    autoSnapshot?: S extends SandboxSnapshots ? boolean | AutoSnapshotOptions : false;
+    autoSnapshot?: Offers<C, 'snapshot'> extends true ? boolean | AutoSnapshotOptions : false;
     onBeat?: (beat: Beat) => void;
     onError?: (error: unknown, failure: BeatFailure) => void;
     onSnapshot?: (snapshotId: string) => void;
     beatTimeoutMs?: number;
     clock?: Clock;
 }
+
+export interface KindOptions<Name extends string> {
+    readonly provider: string;
+    readonly title: string;
+    readonly fields: Readonly<Record<Name, FieldOptions>>;
+    readonly alternatives?: ReadonlyArray<readonly NoInfer<Name>[]>;
+    readonly sdk?: string;
+    make(settings: {
+        readonly [N in NoInfer<Name>]?: string;
+    }): SandboxProvider;
+}
+
+export type KnownRuntime = 'node24' | 'node22' | 'python3.13';
 
 export interface Leftover {
     readonly provider: string;
@@ -1243,6 +1496,7 @@ export interface ListSandboxesOpts extends CallOptions {
 export interface ListSessionsOptions extends CallOptions {
     status?: SessionStatus | readonly SessionStatus[];
     name?: string;
+    subject?: string;
     labels?: Readonly<Record<string, string>>;
     limit?: number;
     cursor?: string;
@@ -1261,6 +1515,7 @@ export interface LocalCapabilities {
     readonly snapshot: 'native';
     readonly fork: 'emulated';
     readonly lifetime: 'native';
+    readonly mergedOutput: 'native';
     readonly shell: 'native';
     readonly terminal: 'emulated';
 }
@@ -1271,6 +1526,7 @@ export declare class LocalDriver extends FolderDriver<LocalCapabilities> impleme
     readonly capabilities: LocalCapabilities;
     readonly inheritEnv: readonly string[];
     readonly createOptions: readonly CreateOption[];
+    readonly snapshotInterrupts = false;
     constructor(options: {
         name: string;
         root: string;
@@ -1281,6 +1537,7 @@ export declare class LocalDriver extends FolderDriver<LocalCapabilities> impleme
     listSnapshots(): Promise<import("../../spec/provider.ts").SnapshotInfo[]>;
     deleteSnapshot(snapshotId: string): Promise<boolean>;
     openThings(sandboxId: string): OpenThings;
+    protected plan({ runtime }: CreateSpec): Promise<undefined>;
     protected fill(folder: string, _record: SandboxRecord, { snapshotId }: CreateSpec): Promise<void>;
     protected boot(): Promise<void>;
     protected lives(): Promise<boolean>;
@@ -1356,6 +1613,7 @@ export declare class LocalSandbox implements SandboxDriver {
     readonly sandboxId: string;
     readonly name?: string;
     readonly workdir: string;
+    readonly ports: readonly number[];
     readonly files: LocalFiles;
     readonly folder: string;
     constructor(driver: LocalDriver, folder: string, record: SandboxRecord);
@@ -1364,8 +1622,8 @@ export declare class LocalSandbox implements SandboxDriver {
     spawn(spec: ProcessSpec): Promise<ProcessDriver>;
     getProcess(execId: string): Promise<ProcessDriver>;
     listProcesses(): Promise<import("../../spec/process.ts").ProcessInfo[]>;
-    openShell(options: OpenShellOptions): Promise<SandboxShell>;
-    openTerminal(options: OpenTerminalOptions & {
+    openShell(options: Checked<OpenShellOptions>): Promise<SandboxShell>;
+    openTerminal(options: Checked<OpenTerminalOptions> & {
         cols: number;
         rows: number;
     }): Promise<SandboxTerminal>;
@@ -1386,16 +1644,14 @@ export declare class LocalSandbox implements SandboxDriver {
 
 export declare class LocalSandboxExecutor extends ProviderSandboxExecutor {
     constructor(options?: LocalSandboxExecutorOptions);
-    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<CommandResult>;
+    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<ExecuteResult>;
+    executeLine(line: string, options?: ExecuteOptions): Promise<ExecuteResult>;
     cleanup(): Promise<void>;
 }
 
-export interface LocalSandboxExecutorOptions {
-    conversationId?: string;
+export interface LocalSandboxExecutorOptions extends Pick<ProviderSandboxExecutorOptions, 'conversationId' | 'timeoutMs' | 'maxOutputBytes' | 'onOpen'> {
     directory?: string;
     allowedCommands?: readonly string[] | 'any';
-    timeoutMs?: number;
-    maxOutputBytes?: number;
 }
 
 export declare class LocalShell implements SandboxShell {
@@ -1525,6 +1781,7 @@ export declare class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     command(matcher: CommandMatcher, handler: CommandHandler): this;
     fault(rule: FaultRule): Fault;
     reopen(): MemoryProvider;
+    networkOf(sandboxId: string): NormalNetwork | undefined;
     running(sandboxId: string): string[];
 }
 
@@ -1535,6 +1792,8 @@ export interface MemoryProviderOptions {
     capabilities?: {
         readonly [A in Ability]?: false;
     };
+    snapshotInterrupts?: boolean;
+    runtimes?: readonly string[];
     createOptions?: readonly CreateOption[];
     endpoint?: (sandboxId: string, port: number) => SandboxEndpoint;
 }
@@ -1550,6 +1809,7 @@ export declare class MemorySandbox {
     readonly shells: Map<string, MemoryShell>;
     incarnation: number;
     status: SandboxStatus;
+    network: NormalNetwork | undefined;
     expiresAtMs: number | undefined;
     constructor(sharedState: SharedState, id: string, recipe: SandboxRecipe, options: {
         root?: VfsDirectory;
@@ -1587,6 +1847,86 @@ export interface MkdirOptions extends CallOptions {
     mode?: number;
 }
 
+export interface Needs<A extends Ability> {
+    readonly capabilities: {
+        readonly [K in A]: AbilityLevel;
+    };
+}
+
+export type Network = 'none' | 'open' | NetworkPolicy;
+
+export interface NetworkAddressRule {
+    readonly cidr: string;
+    readonly ports?: readonly number[];
+}
+
+export interface NetworkHostRule {
+    readonly host: string;
+    readonly ports?: readonly number[];
+    readonly protocol?: 'tls' | 'http' | 'tcp';
+}
+
+export interface NetworkLimits {
+    readonly connections?: number;
+    readonly bytes?: number;
+    readonly bytesPerSecond?: number;
+}
+
+export interface NetworkPolicy {
+    readonly allow: readonly NetworkRule[];
+    readonly deny?: readonly NetworkRule[];
+    readonly transform?: readonly RequestTransform[];
+    readonly services?: Readonly<Record<string, NetworkService>>;
+    readonly audit?: boolean;
+    readonly limits?: NetworkLimits;
+}
+
+export type NetworkPreset = 'github' | 'anthropic' | 'openai' | 'packages';
+
+export interface NetworkPresetRule {
+    readonly preset: NetworkPreset;
+}
+
+export type NetworkRule = string | NetworkHostRule | NetworkAddressRule | NetworkPresetRule;
+
+export interface NetworkService {
+    readonly host: string;
+    readonly port: number;
+}
+
+export interface NetworkTarget {
+    host: string;
+    port: number;
+}
+
+export type NormalNetwork = 'none' | 'open' | NormalPolicy;
+
+export interface NormalPolicy extends NetworkPolicy {
+    readonly allow: readonly NormalRule[];
+    readonly deny: ReadonlyArray<NetworkHostRule | NetworkAddressRule>;
+    readonly transform: readonly NormalTransform[];
+    readonly services: Readonly<Record<string, NetworkService>>;
+    readonly audit: boolean;
+    readonly limits: NetworkLimits;
+}
+
+export type NormalRule = NetworkHostRule | NetworkAddressRule | NetworkPresetRule;
+
+export interface NormalTransform extends RequestTransform {
+    readonly match: {
+        readonly host: string;
+        readonly path?: string;
+        readonly methods?: readonly string[];
+    };
+    readonly headers: Readonly<Record<string, string | SecretValue>>;
+}
+
+export type Offers<C extends Capabilities, A extends Ability> = C extends {
+    readonly [K in A]: AbilityLevel;
+} ? true : IsUnknown<C>;
+
+export type OidcTokenSource = () => string | undefined | Promise<string | undefined>;
+
 export type OnProgress = (event: ProgressEvent) => void;
 
 export interface OnSandkastenOptions {
@@ -1597,14 +1937,14 @@ export interface OnSandkastenOptions {
 export interface OpenShellOptions extends CallOptions {
     name?: string;
     cwd?: string;
-    env?: Readonly<Record<string, string>>;
+    env?: Environment;
     login?: boolean;
 }
 
 export interface OpenTerminalOptions extends CallOptions {
     cmd?: string;
     args?: readonly string[];
-    env?: Readonly<Record<string, string>>;
+    env?: Environment;
     cwd?: string;
     cols?: number;
     rows?: number;
@@ -1617,18 +1957,21 @@ interface OpenThings {
     readonly terminals: Map<string, LocalTerminal>;
 }
 
-export type OptionalProgram = 'server';
+export interface Opening {
+    readonly sandboxId: string;
+    readonly files: 'new' | 'kept' | 'restored' | 'lost';
+    readonly reason?: SandboxErrorCode;
+    readonly snapshotId?: string;
+}
+
+export type OptionalProgram = 'server' | 'connect';
 
 export interface OutputBudget {
     take(bytes: number): boolean;
     pace?(bytes: number): Promise<void> | undefined;
 }
 
-export interface OutputEvent {
-    readonly seq: number;
-    readonly type: 'stdout' | 'stderr';
-    readonly data: Uint8Array;
-}
+export type OutputEvent = StdoutEvent | StderrEvent;
 
 export declare class OutputLog {
     readonly ended: Promise<void>;
@@ -1656,11 +1999,11 @@ export interface Page<T> extends Array<T> {
     nextCursor?: string;
 }
 
-type PartOf<P, F extends Facet> = F extends keyof P ? P[F] : unknown;
+export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offers<C, A> extends true ? PartOf<A, F, C> : Absent<PartOf<A, F>, A>;
 
-export type Parts<C extends Capabilities, F extends Facet> = [AbilityOf<C>] extends [never] ? unknown : {
-    [A in AbilityOf<C>]: (part: PartOf<AbilityParts<C>[A], F>) => void;
-}[AbilityOf<C>] extends (part: infer I) => void ? I : never;
+export type PartOf<A extends Ability, F extends Facet, C extends Capabilities = Capabilities> = AbilityParts<C>[A] extends {
+    readonly [K in F]: infer Part;
+} ? Part : unknown;
 
 export declare class Pipe implements AsyncIterable<Uint8Array> {
     write(data: string | Uint8Array): Promise<void>;
@@ -1675,6 +2018,22 @@ export interface Place {
     readonly name: string;
     readonly parent?: VfsDirectory;
     readonly node?: VfsNode;
+}
+
+export interface Policy {
+    images?: readonly string[];
+    networks?: ReadonlyArray<'none' | 'open' | 'policy'>;
+    hosts?: readonly string[];
+    services?: readonly string[];
+    max?: {
+        cpu?: number;
+        memoryMb?: number;
+        pids?: number;
+        diskMb?: number;
+    };
+    maxTtlSeconds?: number;
+    maxLifetimeSeconds?: number;
+    pool?: readonly string[];
 }
 
 export declare class PortForwards {
@@ -1721,6 +2080,9 @@ export interface ProcessCore {
     stdout(options?: CallOptions): ReadableStream<Uint8Array>;
     stderr(options?: CallOptions): ReadableStream<Uint8Array>;
     wait(options?: WaitOptions): Promise<CommandResult>;
+    wait(options: WaitExitOptions & {
+        collect: false;
+    }): Promise<ProcessExit>;
     kill(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>;
     status(options?: CallOptions): Promise<ProcessStatus>;
 }
@@ -1731,11 +2093,13 @@ export interface ProcessDriver {
     events(after: number, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
     kill(signal: ProcessSignal, call: CallOptions): Promise<boolean>;
     status(call: CallOptions): Promise<ProcessStatus>;
+    waitForExit?(call: CallOptions): Promise<ProcessExit>;
+    readonly whenEnded?: Promise<unknown>;
     write?(data: Uint8Array, call: CallOptions): Promise<void>;
     closeStdin?(call: CallOptions): Promise<void>;
 }
 
-export type ProcessEvent = OutputEvent | ExitEvent;
+export type ProcessEvent = StdoutEvent | StderrEvent | ExitEvent;
 
 export interface ProcessExit {
     readonly exitCode: number;
@@ -1745,7 +2109,7 @@ export interface ProcessExit {
     readonly durationMs: number;
 }
 
-export type ProcessHandle<C extends Capabilities = AllCapabilities> = ProcessCore & Parts<C, 'process'>;
+export type ProcessHandle<C extends Capabilities = Capabilities> = ProcessCore & Part<C, 'stdin', 'process'>;
 
 export interface ProcessHost {
     readonly sandboxId: string;
@@ -1778,6 +2142,7 @@ export interface ProcessSpec {
     readonly timeoutMs?: number;
     readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>;
     readonly detached: boolean;
+    readonly merged?: boolean;
     readonly reading: boolean;
     readonly execId?: string;
     readonly outputBufferBytes: number;
@@ -1833,6 +2198,10 @@ export interface ProgramSpec {
     readonly session?: boolean;
 }
 
+export type Programs = {
+    readonly [P in RuntimeProgram]?: string;
+};
+
 export interface ProgressEvent {
     phase: 'scan' | 'pack' | 'send' | 'extract' | 'verify' | 'done';
     done: number;
@@ -1840,11 +2209,29 @@ export interface ProgressEvent {
     path?: string;
 }
 
+export interface ProjectPolicy {
+    policy: Policy;
+    effective: {
+        images: string[];
+        defaultImage: string;
+        networks: string[];
+        max: {
+            cpu: number;
+            memoryMb: number;
+            pids: number;
+            diskMb: number;
+        };
+        maxTtlSeconds: number;
+        maxLifetimeSeconds: number;
+    };
+}
+
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
     readonly name: string;
     readonly isolation: Isolation;
     readonly capabilities: C;
     readonly createOptions: readonly CreateOption[];
+    readonly snapshotInterrupts: boolean;
     create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>;
     open(sandboxId: string, options: {
         resume: boolean;
@@ -1857,14 +2244,38 @@ export interface ProviderDriver<C extends Capabilities = Capabilities> {
     deleteSnapshot?(snapshotId: string, call: CallOptions): Promise<boolean>;
 }
 
+export interface ProviderField {
+    readonly name: string;
+    readonly flag: string;
+    readonly variable?: string;
+    readonly secret?: boolean;
+    readonly required?: boolean;
+    readonly description: string;
+    readonly format?: FieldFormat;
+}
+
+export interface ProviderKind {
+    readonly provider: string;
+    readonly title: string;
+    readonly fields: readonly ProviderField[];
+    readonly alternatives?: ReadonlyArray<readonly string[]>;
+    readonly sdk?: string;
+    make(settings: ProviderSettings): SandboxProvider;
+}
+
 export declare class ProviderSandboxExecutor implements SandboxExecutor {
     readonly conversationId: string;
     constructor(options: ProviderSandboxExecutorOptions);
-    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<CommandResult>;
-    writeFile(path: string, content: string | Uint8Array): Promise<void>;
-    readFile(path: string): Promise<string | null>;
-    listFiles(path?: string): Promise<string[]>;
+    get lastOpening(): Opening | undefined;
+    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<ExecuteResult>;
+    executeLine(line: string, options?: ExecuteOptions): Promise<ExecuteResult>;
+    writeFile(path: string, content: string | Uint8Array, { signal }?: CallOptions): Promise<void>;
+    readFile(path: string, { maxBytes, signal }?: ReadOptions): Promise<string | null>;
+    listFiles(path?: string, { signal }?: CallOptions): Promise<string[]>;
     cleanup(): Promise<void>;
+    snapshot(): Promise<{
+        snapshotId: string;
+    }>;
     sandbox(): Promise<SandboxCore>;
 }
 
@@ -1874,14 +2285,11 @@ export interface ProviderSandboxExecutorOptions {
     create?: Omit<CreateSandboxOpts, 'name' | 'signal'>;
     timeoutMs?: number;
     maxOutputBytes?: number;
+    keepAlive?: boolean | ExecutorKeepAliveOptions;
+    onOpen?: (opening: Opening) => void;
 }
 
-export interface ProviderUnderTest extends Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions' | 'list' | 'destroy' | 'healthCheck'> {
-    readonly capabilities: Capabilities;
-    create(options?: CreateSandboxOpts): Promise<SandboxCore>;
-    get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxCore>;
-    getOrCreate(options: never): Promise<SandboxCore>;
-}
+export type ProviderSettings = Readonly<Record<string, string>>;
 
 export interface PullBranchResult extends PullFacts {
     as: 'branch';
@@ -1927,6 +2335,17 @@ export interface ReadFileOptions extends CallOptions {
     maxBytes?: number;
 }
 
+export interface ReadLinesOptions extends CallOptions {
+    startLine?: number;
+    endLine?: number;
+    maxLineBytes?: number;
+    maxBytes?: number;
+}
+
+export interface ReadOptions extends CallOptions {
+    maxBytes?: number | undefined;
+}
+
 export interface ReadStreamOptions extends CallOptions {
     start?: number;
     end?: number;
@@ -1947,6 +2366,13 @@ export interface RecordedCall {
     error?: unknown;
 }
 
+export interface RequestMatch {
+    readonly host: string;
+    readonly path?: string;
+    readonly method?: string | readonly string[];
+    readonly methods?: readonly string[];
+}
+
 export interface RequestOptions {
     query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
     json?: unknown;
@@ -1955,9 +2381,18 @@ export interface RequestOptions {
     signal?: AbortSignal | undefined;
 }
 
-export type RestrictedAbility = 'reattach' | 'shell' | 'terminal';
+export interface RequestTransform {
+    readonly match: RequestMatch;
+    readonly headers: Readonly<Record<string, string | SecretValue>>;
+}
 
-export type RestrictedSandbox<C extends Capabilities = AllCapabilities> = Pick<SandboxCore<C>, 'id' | 'sandboxId' | 'provider' | 'name' | 'capabilities' | 'workdir' | 'status' | 'runCommand' | 'spawn' | 'files' | 'readFile' | 'writeFile'> & Parts<Pick<C, keyof C & RestrictedAbility>, 'sandbox'>;
+type RestrictedAbilities<C extends Capabilities> = Part<C, 'reattach', 'sandbox'> & Part<C, 'shell', 'sandbox'> & Part<C, 'terminal', 'sandbox'>;
+
+export type RestrictedAbility = 'reattach' | 'shell' | 'terminal' | 'stdin' | 'mergedOutput' | 'orderedOutput' | 'watch';
+
+export type RestrictedSandbox<C extends Capabilities = Capabilities> = Pick<SandboxCore<C, ProcessHandle<C>, SandboxFiles<C>>, 'id' | 'sandboxId' | 'provider' | 'name' | 'workdir' | 'writablePaths' | 'status' | 'runCommand' | 'spawn' | 'files' | 'readFile' | 'writeFile'> & {
+    readonly capabilities: Pick<C, keyof C & RestrictedAbility>;
+} & RestrictedAbilities<C>;
 
 export interface Retry {
     readonly call?: string;
@@ -1974,9 +2409,7 @@ export interface RetryOptions {
     clock?: Clock;
 }
 
-export type RetrySubject = SandboxCore | (Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-    readonly capabilities: Capabilities;
-});
+export type RetrySubject = SandboxCore | SandboxProvider;
 
 export interface RmOptions extends CallOptions {
     recursive?: boolean;
@@ -1984,9 +2417,8 @@ export interface RmOptions extends CallOptions {
 }
 
 export interface RunCommandOptions extends CommandOptions {
+    signal?: AbortSignal;
     stdin?: BytesSource;
-    onStdout?: (text: string) => void;
-    onStderr?: (text: string) => void;
     maxOutputBytes?: number;
     outputBudget?: OutputBudget;
     detached?: false;
@@ -1994,11 +2426,12 @@ export interface RunCommandOptions extends CommandOptions {
 
 export interface RunOptions extends CallOptions {
     args?: readonly string[];
-    env?: Readonly<Record<string, string>>;
+    env?: Environment;
     cwd?: string;
     timeoutMs?: number;
     stdin?: string | Uint8Array;
     maxOutputBytes?: number;
+    output?: 'separate' | 'merged';
 }
 
 export interface RunResult {
@@ -2012,8 +2445,16 @@ export interface RunResult {
     durationMs: number;
 }
 
+export type RuntimeProgram = 'node' | 'python';
+
+export type SandboxAbilities<C extends Capabilities = Capabilities> = RestrictedAbilities<C> & Part<C, 'ports', 'sandbox'> & Part<C, 'stop', 'sandbox'> & Part<C, 'pause', 'sandbox'> & Part<C, 'snapshot', 'sandbox'> & Part<C, 'fork', 'sandbox'> & Part<C, 'lifetime', 'sandbox'> & Part<C, 'activity', 'sandbox'> & Part<C, 'egress', 'sandbox'>;
+
 export interface SandboxActivity {
     refreshActivity(options?: CallOptions): Promise<void>;
+}
+
+export interface SandboxByName {
+    readonly name: string;
 }
 
 export declare class SandboxClient {
@@ -2034,6 +2475,23 @@ export declare class SandboxClient {
         cursor?: string;
     }): Promise<Page<SnapshotInfo>>;
     deleteSnapshot(id: string, options?: CallOptions): Promise<boolean>;
+    createVolume(name: string, options?: CallOptions & {
+        limitMb?: number;
+    }): Promise<VolumeInfo>;
+    getVolume(name: string, options?: CallOptions): Promise<VolumeInfo>;
+    listVolumes(options?: CallOptions & {
+        limit?: number;
+        cursor?: string;
+    }): Promise<Page<VolumeInfo>>;
+    deleteVolume(name: string, options?: CallOptions): Promise<boolean>;
+    listSecrets(options?: CallOptions): Promise<SecretInfo[]>;
+    putSecret(name: string, value: string, options?: CallOptions & {
+        hosts?: readonly string[];
+    }): Promise<SecretInfo>;
+    deleteSecret(name: string, options?: CallOptions): Promise<boolean>;
+    egressEvents(sessionId: string, options?: EgressEventsOptions): AsyncGenerator<EgressEvent>;
+    getPolicy(projectId: string, options?: CallOptions): Promise<ProjectPolicy>;
+    setPolicy(projectId: string, policy: Policy, options?: CallOptions): Promise<ProjectPolicy>;
     events(options?: CallOptions & {
         after?: number;
         sessionId?: string;
@@ -2041,19 +2499,22 @@ export declare class SandboxClient {
     isReady(options?: CallOptions): Promise<boolean>;
 }
 
-export interface SandboxCore<C extends Capabilities = Capabilities> {
+export interface SandboxCore<C extends Capabilities = Capabilities, Process extends ProcessCore = ProcessCore, Files extends SandboxFilesCore = SandboxFilesCore> {
     readonly id: string;
     readonly sandboxId: string;
     readonly provider: string;
     readonly name?: string;
     readonly capabilities: C;
     readonly workdir: string;
+    readonly writablePaths?: readonly string[];
+    readonly ports: readonly number[];
+    readonly network?: Network;
     status(options?: CallOptions): Promise<SandboxStatus>;
     info(options?: CallOptions): Promise<SandboxInfo>;
     runCommand(options: RunCommandOptions): Promise<CommandResult>;
-    runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<C>>;
-    spawn(options: SpawnOptions): Promise<ProcessHandle<C>>;
-    readonly files: SandboxFiles<C>;
+    runCommand(options: DetachedCommandOptions): Promise<Process>;
+    spawn(options: SpawnOptions): Promise<Process>;
+    readonly files: Files;
     readFile(remotePath: string, options?: CallOptions): Promise<Bytes>;
     writeFile(remotePath: string, content: BytesSource, options?: CallOptions): Promise<void>;
     uploadFile(localPath: string, remotePath: string, options?: CallOptions): Promise<void>;
@@ -2067,6 +2528,9 @@ export interface SandboxDriver {
     readonly sandboxId: string;
     readonly name?: string;
     readonly workdir: string;
+    readonly writablePaths?: readonly string[];
+    readonly ports?: readonly number[];
+    readonly network?: Network;
     readonly files: FilesDriver;
     info(call: CallOptions): Promise<SandboxInfo>;
     spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver>;
@@ -2074,8 +2538,8 @@ export interface SandboxDriver {
     ready?(call: CallOptions): Promise<void>;
     getProcess?(execId: string, call: CallOptions): Promise<ProcessDriver>;
     listProcesses?(call: CallOptions): Promise<ProcessInfo[]>;
-    openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>;
-    openTerminal?(options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions, call: CallOptions): Promise<SandboxTerminal>;
+    openShell?(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell>;
+    openTerminal?(options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & Checked<OpenTerminalOptions>, call: CallOptions): Promise<SandboxTerminal>;
     getEndpoint?(port: number, call: CallOptions): Promise<SandboxEndpoint>;
     stop?(call: CallOptions): Promise<void>;
     start?(call: CallOptions): Promise<void>;
@@ -2087,11 +2551,17 @@ export interface SandboxDriver {
     fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>;
     extendTimeout?(ms: number, call: CallOptions): Promise<void>;
     refreshActivity?(call: CallOptions): Promise<void>;
+    setNetwork?(network: NormalNetwork, call: CallOptions): Promise<void>;
+}
+
+export interface SandboxEgress {
+    setNetwork(network: Network, options?: CallOptions): Promise<void>;
 }
 
 export interface SandboxEndpoint {
     url: string;
     headers: Record<string, string>;
+    forwarded?: true;
 }
 
 export declare class SandboxError extends Error {
@@ -2134,14 +2604,16 @@ export interface SandboxErrorOptions {
 }
 
 export interface SandboxExecutor {
-    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<CommandResult>;
-    writeFile(path: string, content: string | Uint8Array): Promise<void>;
-    readFile(path: string): Promise<string | null>;
-    listFiles(path?: string): Promise<string[]>;
+    execute(command: string, args?: readonly string[], options?: ExecuteOptions): Promise<ExecuteResult>;
+    executeLine(line: string, options?: ExecuteOptions): Promise<ExecuteResult>;
+    writeFile(path: string, content: string | Uint8Array, options?: CallOptions): Promise<void>;
+    readFile(path: string, options?: ReadOptions): Promise<string | null>;
+    listFiles(path?: string, options?: CallOptions): Promise<string[]>;
     cleanup(): Promise<void>;
+    readonly lastOpening?: Opening | undefined;
 }
 
-export type SandboxFiles<C extends Capabilities = AllCapabilities> = SandboxFilesCore & Parts<C, 'files'>;
+export type SandboxFiles<C extends Capabilities = Capabilities> = SandboxFilesCore & Part<C, 'watch', 'files'>;
 
 export interface SandboxFilesCore {
     readFile(path: string, options?: ReadFileOptions & {
@@ -2150,6 +2622,13 @@ export interface SandboxFilesCore {
     readFile(path: string, options: 'utf8' | (ReadFileOptions & {
         encoding: 'utf8';
     })): Promise<string>;
+    readFileOrNull(path: string, options?: ReadFileOptions & {
+        encoding?: undefined;
+    }): Promise<Bytes | null>;
+    readFileOrNull(path: string, options: 'utf8' | (ReadFileOptions & {
+        encoding: 'utf8';
+    })): Promise<string | null>;
+    readLines(path: string, options?: ReadLinesOptions): Promise<FileLines>;
     readStream(path: string, options?: ReadStreamOptions): Promise<ReadableStream<Uint8Array>>;
     writeFile(path: string, data: BytesSource, options?: WriteFileOptions): Promise<void>;
     appendFile(path: string, data: BytesSource, options?: WriteFileOptions): Promise<void>;
@@ -2174,7 +2653,7 @@ export interface SandboxFork<C extends Capabilities> {
     fork(options?: ForkOptions): Promise<Array<SandboxHandle<C> | Error>>;
 }
 
-export type SandboxHandle<C extends Capabilities = AllCapabilities> = SandboxCore<C> & Parts<C, 'sandbox'>;
+export type SandboxHandle<C extends Capabilities = Capabilities> = SandboxCore<C, ProcessHandle<C>, SandboxFiles<C>> & SandboxAbilities<C>;
 
 export interface SandboxInfo {
     id: string;
@@ -2203,21 +2682,23 @@ export interface SandboxPause {
 }
 
 export interface SandboxPorts {
-    getEndpoint(port: number, options?: CallOptions): Promise<SandboxEndpoint>;
-    getUrl(port: number, options?: CallOptions): Promise<string>;
+    getEndpoint(port: number, options?: EndpointOptions): Promise<SandboxEndpoint>;
+    getUrl(port: number, options?: EndpointOptions): Promise<string>;
 }
 
-export type SandboxProvider<C extends Capabilities = AllCapabilities> = SandboxProviderCore<C> & Parts<C, 'provider'>;
+export type SandboxProvider<C extends Capabilities = Capabilities> = SandboxProviderCore<C> & Part<C, 'snapshot', 'provider'>;
 
-export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
+export interface SandboxProviderCore<C extends Capabilities = Capabilities> {
     readonly name: string;
     readonly capabilities: C;
     readonly isolation: Isolation;
     readonly createOptions: ReadonlySet<CreateOption>;
+    readonly snapshotInterrupts: boolean;
     create(options?: CreateSandboxOpts): Promise<SandboxHandle<C>>;
-    get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxHandle<C>>;
+    get(sandbox: string | SandboxByName, options?: GetSandboxOpts): Promise<SandboxHandle<C>>;
     getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>>;
     list(options?: ListSandboxesOpts): Promise<SandboxPage>;
+    listHandles(options?: ListSandboxesOpts): Promise<HandlePage<C>>;
     destroy(sandboxId: string, options?: CallOptions): Promise<boolean>;
     healthCheck(options?: CallOptions): Promise<boolean>;
 }
@@ -2227,7 +2708,7 @@ export interface SandboxReattach<C extends Capabilities> {
     listProcesses(options?: CallOptions): Promise<ProcessInfo[]>;
 }
 
-export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs'>;
+export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'>;
 
 export interface SandboxRecord {
     readonly version: 1;
@@ -2236,6 +2717,7 @@ export interface SandboxRecord {
     readonly label?: string;
     readonly labels: Readonly<Record<string, string>>;
     readonly envVars: Readonly<Record<string, string>>;
+    readonly ports?: readonly number[];
     readonly createdAt: number;
     readonly lifetimeMs?: number;
     readonly status: 'creating' | 'running' | 'paused' | 'stopped';
@@ -2294,6 +2776,44 @@ export interface SandboxTerminals {
     openTerminal(options?: OpenTerminalOptions): Promise<SandboxTerminal>;
 }
 
+export interface SandboxTool {
+    readonly name: string;
+    readonly description: string;
+    readonly inputSchema: ToolInputSchema;
+    execute(input: unknown, options?: CallOptions): Promise<string>;
+}
+
+export interface SandboxToolsOptions {
+    timeoutMs?: number;
+    maxTimeoutMs?: number;
+    maxResultChars?: number;
+}
+
+export type SandboxUser = 'root';
+
+export interface SecretInfo {
+    name: string;
+    version: number;
+    hosts?: string[];
+    createdAt: Date;
+    updatedAt: Date;
+}
+
+export interface SecretOptions {
+    readonly prefix?: string;
+    readonly suffix?: string;
+    readonly basic?: string;
+}
+
+export type SecretSource = Readonly<Record<string, string>> | ((name: string) => string | undefined | Promise<string | undefined>);
+
+export interface SecretValue {
+    readonly secret: string;
+    readonly prefix?: string;
+    readonly suffix?: string;
+    readonly basic?: string;
+}
+
 export declare class Session {
     readonly id: string;
     readonly files: SessionFiles;
@@ -2318,7 +2838,7 @@ export declare class Session {
     }): Promise<CommandInfo[]>;
     openShell(name: string, options?: CallOptions & {
         cwd?: string;
-        env?: Readonly<Record<string, string>>;
+        env?: Environment;
         login?: boolean;
     }): Promise<ShellInfo>;
     listShells(options?: CallOptions): Promise<ShellInfo[]>;
@@ -2327,7 +2847,7 @@ export declare class Session {
         terminalId?: string;
         cmd?: string;
         args?: readonly string[];
-        env?: Readonly<Record<string, string>>;
+        env?: Environment;
         cwd?: string;
         cols?: number;
         rows?: number;
@@ -2340,6 +2860,8 @@ export declare class Session {
     resume(options?: CallOptions): Promise<SessionInfo>;
     extend(ttlSeconds: number, options?: CallOptions): Promise<SessionInfo>;
     setLabels(labels: Readonly<Record<string, string | null>>, options?: CallOptions): Promise<SessionInfo>;
+    setNetwork(network: Network, options?: CallOptions): Promise<SessionInfo>;
+    egressEvents(options?: EgressEventsOptions): AsyncGenerator<EgressEvent>;
     snapshot(options?: CallOptions & {
         name?: string;
     }): Promise<SnapshotInfo>;
@@ -2372,6 +2894,7 @@ export declare class Session {
     run(behaviour: Behaviour): Promise<void>;
     note(behaviour: Behaviour): string | undefined;
     excuse(behaviour: Behaviour): string | undefined;
+    get targets(): EgressTargets;
     shared(group: string): Promise<AnySandbox>;
     reopened(): Promise<AnyProvider | undefined>;
     leftovers(sandboxId: string): Promise<readonly string[] | undefined>;
@@ -2436,6 +2959,7 @@ export interface SessionInfo {
     statusReason: string;
     statusBy: string;
     statusAt: Date;
+    subject?: string;
     image: string;
     labels: Record<string, string>;
     envNames: string[];
@@ -2446,10 +2970,14 @@ export interface SessionInfo {
         diskMb?: number;
     };
     networkMode: string;
+    network?: Network;
     workdir?: string;
+    user?: string;
+    writablePaths?: string[];
     cwd?: string;
     incarnation: number;
     snapshotId?: string;
+    volumes: SessionVolume[];
     wakeOnUse: boolean;
     ttlSeconds: number;
     onIdle: EndAction;
@@ -2478,6 +3006,12 @@ export declare class SessionTerminal {
     close(): Promise<void>;
 }
 
+export interface SessionVolume {
+    name: string;
+    path: string;
+    readOnly: boolean;
+}
+
 type SetVariables = {
     readonly [name: string]: string;
 };
@@ -2495,7 +3029,7 @@ export interface SftpStats {
     readonly mtime: number;
 }
 
-export type SharedCapabilities<A extends Capabilities, B extends Capabilities> = {
+export type SharedCapabilities<A extends Capabilities, B extends Capabilities> = IsUnknown<A> extends true ? Capabilities : IsUnknown<B> extends true ? Capabilities : {
     readonly [K in AbilityOf<A> & AbilityOf<B>]: AbilityLevel;
 };
 
@@ -2511,11 +3045,13 @@ export declare class SharedState {
     }>;
     readonly shell: ShellHandler | undefined;
     readonly endpoint: (sandboxId: string, port: number) => SandboxEndpoint;
+    readonly snapshotInterrupts: boolean;
     constructor(options: {
         clock: Clock;
         seed?: string;
         shell?: ShellHandler;
         endpoint?: (sandboxId: string, port: number) => SandboxEndpoint;
+        snapshotInterrupts?: boolean;
     });
     id(kind: 'sandbox' | 'process' | 'snapshot' | 'shell'): string;
     started(process: MemoryProcess): void;
@@ -2524,6 +3060,7 @@ export declare class SharedState {
 }
 
 export interface ShellExecOptions extends CallOptions {
+    signal?: AbortSignal;
     timeoutMs?: number;
     onOutput?: (text: string) => unknown;
     maxOutputBytes?: number;
@@ -2594,7 +3131,10 @@ export interface SnapshotOptions extends CallOptions {
     name?: string;
 }
 
+type SnapshotOwner<C extends Capabilities> = Offers<C, 'snapshot'> extends true ? DriverProvider<C> : DriverProvider<C> & Needs<'snapshot'>;
+
 export interface SpawnOptions extends CommandOptions {
+    signal?: AbortSignal;
     stdin?: BytesSource | 'pipe';
     detached?: boolean;
     execId?: string;
@@ -2717,10 +3257,38 @@ export interface StartOptions extends RunOptions {
     outputBufferBytes?: number;
 }
 
+export interface StderrEvent {
+    readonly seq: number;
+    readonly type: 'stderr';
+    readonly data: Uint8Array;
+}
+
+export interface StdoutEvent {
+    readonly seq: number;
+    readonly type: 'stdout';
+    readonly data: Uint8Array;
+}
+
 export interface TestRunner {
     describe(name: string, body: () => void): unknown;
     it(name: string, body: (context?: unknown) => Promise<void>): unknown;
     afterAll?(body: () => Promise<void>): unknown;
+}
+
+export interface ToolInputSchema {
+    readonly type: 'object';
+    readonly properties: {
+        readonly [name: string]: ToolProperty;
+    };
+    readonly required: string[];
+    readonly additionalProperties: true;
+}
+
+export interface ToolProperty {
+    readonly type: 'string' | 'integer';
+    readonly description: string;
+    readonly minimum?: number;
+    readonly maximum?: number;
 }
 
 export interface TreeShape {
@@ -2737,6 +3305,8 @@ export declare class Trial {
     create(options?: CreateSandboxOpts): Promise<AnySandbox>;
     marked<T extends CreateSandboxOpts>(options: T): T;
     adopt(sandbox: AnySandbox): AnySandbox;
+    get targets(): EgressTargets;
+    connect({ host, port }: NetworkTarget): Command;
     run(sandbox: Pick<AnySandbox, 'runCommand'>, command: Command, options?: Omit<RunCommandOptions, 'cmd' | 'args'>): Promise<import("../spec/process.ts").CommandResult>;
     spawn(sandbox: Pick<AnySandbox, 'spawn'>, command: Command, options?: Omit<SpawnOptions, 'cmd' | 'args'>): Promise<ProcessHandle>;
     folder(sandbox: Pick<AnySandbox, 'files'>): Promise<string>;
@@ -2774,6 +3344,7 @@ export interface UploadResult {
 
 export interface VercelCapabilities {
     readonly stdin: 'emulated';
+    readonly mergedOutput: 'emulated';
     readonly reattach: 'emulated';
     readonly shell: 'emulated';
     readonly ports: 'native';
@@ -2781,6 +3352,7 @@ export interface VercelCapabilities {
     readonly snapshot: 'emulated';
     readonly fork: 'emulated';
     readonly lifetime: 'native';
+    readonly egress: 'native';
 }
 
 export declare class VercelProvider extends DriverProvider<VercelCapabilities> {
@@ -2791,9 +3363,10 @@ export interface VercelProviderOptions {
     token?: string;
     teamId?: string;
     projectId?: string;
-    oidcToken?: string;
+    oidcToken?: string | OidcTokenSource;
     baseUrl?: string;
     fetch?: typeof globalThis.fetch;
+    secrets?: SecretSource;
     sdk?: unknown;
     namePrefix?: string;
     requestTimeoutMs?: number;
@@ -2801,7 +3374,7 @@ export interface VercelProviderOptions {
 }
 
 export declare class VercelSandboxExecutor extends ProviderSandboxExecutor {
-    constructor({ runtime, vercel, provider, create, ...rest }?: VercelSandboxExecutorOptions);
+    constructor({ vercel, provider, runtime, create, ...rest }?: VercelSandboxExecutorOptions);
 }
 
 export interface VercelSandboxExecutorOptions extends Partial<ProviderSandboxExecutorOptions> {
@@ -2850,22 +3423,77 @@ export interface VfsSymlink {
     readonly mtimeMs: number;
 }
 
-export interface WaitOptions extends CallOptions {
+export interface VolumeAdmin {
+    create(name: string, options?: CreateVolumeOptions): Promise<VolumeInfo>;
+    get(name: string, options?: CallOptions): Promise<VolumeInfo>;
+    list(options?: CallOptions): Promise<VolumeInfo[]>;
+    remove(name: string, options?: CallOptions): Promise<boolean>;
+}
+
+export interface VolumeBehaviour {
+    readonly id: string;
+    readonly name: string;
+    run(trial: VolumeTrial): Promise<void>;
+}
+
+export interface VolumeConformanceOptions {
+    provider: () => VolumesUnderTest | Promise<VolumesUnderTest>;
+    canLimit: boolean;
+}
+
+export interface VolumeInfo {
+    name: string;
+    status: 'ready' | 'lost';
+    limitMb?: number;
+    sizeBytes?: number;
+    writerSessionId?: string;
+    createdAt: Date;
+}
+
+export interface VolumeInfo {
+    readonly name: string;
+    readonly createdAt: Date;
+    readonly sizeBytes?: number;
+    readonly limitMb?: number;
+    readonly writer?: string;
+}
+
+export interface VolumeMount {
+    readonly name: string;
+    readonly target: string;
+    readonly readOnly?: boolean;
+}
+
+export declare class VolumeTrial {
+    readonly provider: AnyProvider;
+    readonly volumes: VolumeAdmin;
+    readonly canLimit: boolean;
+    constructor(provider: VolumesUnderTest, canLimit: boolean);
+    volume(options?: CreateVolumeOptions & {
+        name?: string;
+    }): Promise<VolumeInfo>;
+    mounting(...volumes: VolumeMount[]): Promise<AnySandbox>;
+    adopt(sandbox: AnySandbox): AnySandbox;
+    sh(sandbox: Pick<AnySandbox, 'runCommand'>, script: string): Promise<string>;
+    cleanUp(): Promise<void>;
+}
+
+export type VolumesUnderTest = AnyProvider & {
+    readonly volumes: VolumeAdmin;
+};
+
+export interface WaitExitOptions extends CallOptions {
     timeoutMs?: number;
+}
+
+export interface WaitOptions extends WaitExitOptions {
     maxOutputBytes?: number;
+    collect?: true;
 }
 
 export interface WatchOptions extends CallOptions {
     recursive?: boolean;
 }
-
-type With<A extends Ability> = Parts<{
-    readonly [K in A]: 'native';
-}, 'sandbox'> & {
-    readonly files: Parts<{
-        readonly [K in A]: 'native';
-    }, 'files'>;
-};
 
 export interface WriteFileOptions extends CallOptions {
     mode?: number;
@@ -2885,6 +3513,8 @@ export declare function checkCount(value: unknown, option: string, max: number):
 
 export declare function checkMs(value: unknown, option: string): number;
 
+export declare function checkRuntimes(runtimes: unknown, provider: string): Record<string, string>;
+
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
 export declare function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Promise<CloneResult>;
@@ -2896,11 +3526,15 @@ export declare function conformance(options: ConformanceOptions & {
     title?: string;
 }): void;
 
+export declare function createProvider(provider: string, settings: ProviderSettings): SandboxProvider;
+
 export declare const daemonCapabilities: DaemonCapabilities;
 
 export declare const defaultAllowedCommands: readonly string[];
 
 export declare const defaultLimits: Limits;
+
+export declare function defineProviderKind<Name extends string>(options: KindOptions<Name>): ProviderKind;
 
 export declare function detectProvider(env?: Environment): Detection;
 
@@ -2914,7 +3548,7 @@ export declare function e2bOptionsOf(env: Readonly<Record<string, string | undef
 
 export declare function encode(data: string | Uint8Array): Uint8Array;
 
-export declare function errnoHint(errno: string | number | undefined, path?: string): string | Hints | undefined;
+export declare function errnoHint(errno: string | number | undefined, path?: string, access?: Access): string | Hints | undefined;
 
 export declare function errnoOf(error: unknown): string | undefined;
 
@@ -3079,8 +3713,8 @@ export declare function failed(member: {
     readonly name: string;
 }, place: number, durationMs: number, reason: SandboxError | undefined): FailoverAttempt;
 
-export declare function failover<const P extends readonly AnyProvider[]>(...providers: P): FailoverProvider<CommonCapabilities<P>>;
-export declare function failover<const P extends readonly AnyProvider[]>(...providersAndOptions: readonly [...P, FailoverOptions]): FailoverProvider<CommonCapabilities<P>>;
+export declare function failover<const P extends readonly SandboxProvider[]>(...providers: P): FailoverProvider<CommonCapabilities<P>>;
+export declare function failover<const P extends readonly SandboxProvider[]>(...providersAndOptions: readonly [...P, FailoverOptions]): FailoverProvider<CommonCapabilities<P>>;
 
 export declare function getSandboxExecutor(options?: GetSandboxExecutorOptions): SandboxExecutor;
 
@@ -3093,17 +3727,23 @@ export declare function group(name: string, drafts: readonly Draft[]): Behaviour
 
 export declare function guarded<T>(what: string, work: () => Promise<T>): Promise<T>;
 
+export declare function hasRuntime(programs: Programs, name: string): boolean;
+
+export declare function hostPrograms(options: HostProgramsOptions): Promise<Programs>;
+
 export declare function identityOf(pid: number): Promise<ProcessIdentity>;
 
 export declare function isAlive(identity: ProcessIdentity | undefined): Promise<boolean>;
 
 export declare function isDamaged(error: unknown): boolean;
 
-export declare function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(sandbox: S, options?: KeepAliveOptions<NoInfer<S>>): KeepAlive;
+export declare function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(sandbox: S & CanBeKept<S['capabilities']>, options?: KeepAliveOptions<NoInfer<S>['capabilities']>): KeepAlive;
 
 export declare function localDriver(options?: LocalProviderOptions & {
     name?: string;
 }): LocalDriver;
+
+export declare function mappedRuntime(provider: string, runtime: string, runtimes: Readonly<Record<string, string>>, kind: string): string;
 
 export declare function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean;
 
@@ -3111,13 +3751,25 @@ export declare function maybeDone(error: unknown): unknown;
 
 export declare function memoryCommands(provider: MemoryProvider): CommandKit;
 
+export declare const memoryEgress: EgressTargets;
+
+export declare function needHostRuntime(provider: string, runtime: string, options: HostProgramsOptions): Promise<void>;
+
+export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string): SandboxError;
+
+export declare function normalizeNetwork(network: unknown): NormalNetwork;
+
 export declare function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void;
 
 export declare function onSandkasten<T extends object>(sdk: T, options: OnSandkastenOptions): T;
 
 export declare function pageOf(infos: readonly SandboxInfo[], options: ListSandboxesOpts): SandboxPage;
 
+export declare function placeholder(name: string): string;
+
 export declare function posixCommands(options?: PosixCommandsOptions): CommandKit;
+
+export declare const providerKinds: readonly ProviderKind[];
 
 export declare function pullChanges(sandbox: RecipeSandbox, opts: PullChangesOpts & {
     as: 'patch';
@@ -3141,12 +3793,25 @@ export declare function removeFolder(folder: string): Promise<void>;
 
 export declare function replaceFile(file: string, content: string | Uint8Array, what?: string): Promise<void>;
 
+export declare function requiredSets(kind: Pick<ProviderKind, 'alternatives' | 'fields'>): ReadonlyArray<readonly string[]>;
+
 export declare function retry<T>(call: (attempt: number) => Promise<T>, options?: RetryOptions & CallOptions): Promise<T>;
 
 export declare function runConformance(options: ConformanceOptions): Promise<ConformanceReport>;
 
+export declare function runVolumeBehaviour(behaviour: VolumeBehaviour, provider: VolumesUnderTest, canLimit: boolean): Promise<void>;
+
+export declare function runtimeNames({ node, python }: Programs): string[];
+
+export declare function sandboxTools(executor: SandboxExecutor, options?: SandboxToolsOptions): SandboxTool[];
+
+export declare function secret(name: string, options?: SecretOptions): SecretValue;
+
+export declare function settingsFromVariables(kind: Pick<ProviderKind, 'alternatives' | 'fields'>, env: Readonly<Record<string, string | undefined>>): ProviderSettings;
+
 export declare const sshCapabilities: Readonly<{
     readonly stdin: 'native';
+    readonly mergedOutput: 'native';
     readonly reattach: 'native';
     readonly shell: 'native';
     readonly terminal: 'emulated';
@@ -3157,12 +3822,19 @@ export declare const sshCapabilities: Readonly<{
 
 export declare function sshOptionsOf(env: Readonly<Record<string, string | undefined>>): SshProviderOptions;
 
+export declare function sshTargetOf(text: string): Pick<SshProviderOptions, 'host' | 'username' | 'port'> | undefined;
+
 export declare function streamOf(chunks: AsyncIterable<Uint8Array> & Partial<ByteSource>): ReadableStream<Uint8Array>;
 
-export declare function supports<S extends SandboxCore<Capabilities>, A extends Ability>(sandbox: S, ability: A): sandbox is S & With<A>;
-export declare function supports<P extends AnyProvider, A extends Ability>(provider: P, ability: A): provider is P & Parts<{
-    readonly [K in A]: 'native';
-}, 'provider'>;
+export declare function supports<S extends {
+    readonly capabilities: Capabilities;
+    readonly sandboxId: string;
+}, A extends Ability>(sandbox: S, ability: A): sandbox is S & Needs<A> & PartOf<A, 'sandbox'> & {
+    readonly files: PartOf<A, 'files'>;
+};
+export declare function supports<P extends {
+    readonly capabilities: Capabilities;
+}, A extends Ability>(provider: P, ability: A): provider is P & Needs<A> & PartOf<A, 'provider'>;
 
 export declare function sweepLocks(folder: string): Promise<void>;
 
@@ -3182,6 +3854,15 @@ export declare function vercelOptionsOf(env: Readonly<Record<string, string | un
     projectId?: string;
     oidcToken?: string;
 };
+
+export declare function vercelRequestToken(): string | undefined;
+
+export declare const volumeBehaviours: readonly VolumeBehaviour[];
+
+export declare function volumeConformance(options: VolumeConformanceOptions & {
+    runner: TestRunner;
+    title?: string;
+}): void;
 
 export declare function withLock<T>(file: string, work: () => Promise<T>, seals?: string): Promise<T>;
 

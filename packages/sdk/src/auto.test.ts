@@ -1,3 +1,4 @@
+import { on } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -25,13 +26,44 @@ function thrown(call: () => unknown): SandboxError {
   return expect.fail('Nothing was thrown.')
 }
 
+/** The next warning with this code. Warnings of earlier tests may still arrive. */
+async function warningOf(code: string): Promise<Error> {
+  for await (const [warning] of on(process, 'warning')) if (warning.code === code) return warning
+  return expect.fail('The events ended.')
+}
+
 describe('detectProvider', () => {
-  it.each(sets)('detects %s', (_, { provider }, names) => {
+  it.each(sets)('detects %s', (_, { provider, make }, names) => {
     expect(detectProvider(setAll(names))).toMatchObject({
-      provider,
-      decidedBy: names,
+      provider: make && provider,
+      decidedBy: make ? names : [],
       alsoSet: [],
       halfSet: [],
+      notIncluded: make ? [] : [provider],
+    })
+  })
+
+  it('skips providers that this version does not have, and says so', () => {
+    const modal = { MODAL_TOKEN_ID: 'secret-value', MODAL_TOKEN_SECRET: 'secret-value' }
+    expect(detectProvider({ ...modal, VERCEL_TOKEN: 't' })).toEqual({
+      provider: undefined,
+      decidedBy: [],
+      reason:
+        'This version of @sandkasten/sdk does not have “modal”. For “vercel”, VERCEL_TEAM_ID and VERCEL_PROJECT_ID are missing.',
+      alsoSet: [],
+      halfSet: [{ provider: 'vercel', missing: ['VERCEL_TEAM_ID', 'VERCEL_PROJECT_ID'] }],
+      notIncluded: ['modal'],
+      install: undefined,
+    })
+    expect(detectProvider({ ...modal, ...daemon }).reason).toBe(
+      'SANDKASTEN_URL and SANDKASTEN_API_KEY are set, so the provider is “daemon”. This version of @sandkasten/sdk does not have “modal”.',
+    )
+    // A name is a decision: no other provider replaces it.
+    expect(detectProvider({ ...daemon, SANDKASTEN_PROVIDER: 'modal' })).toMatchObject({
+      provider: undefined,
+      decidedBy: ['SANDKASTEN_PROVIDER'],
+      reason: 'SANDKASTEN_PROVIDER says “modal”. This version of @sandkasten/sdk does not have “modal”.',
+      notIncluded: ['modal'],
     })
   })
 
@@ -45,7 +77,7 @@ describe('detectProvider', () => {
     for (const [index, row] of detectionTable.entries()) {
       if (row.variables.length === 0) continue
       const env = setAll(detectionTable.slice(index).flatMap(({ variables }) => variables.flat()))
-      expect(detectProvider(env).provider).toBe(row.provider)
+      expect(detectProvider(env).provider).toBe(row.make && row.provider)
     }
   })
 
@@ -57,6 +89,7 @@ describe('detectProvider', () => {
         'DAYTONA_API_KEY is set, so the provider is “daytona”. “e2b”, “vercel” and “daemon” are set up too, but come later in the order; set SANDKASTEN_PROVIDER to choose one.',
       alsoSet: ['e2b', 'vercel', 'daemon'],
       halfSet: [],
+      notIncluded: [],
       install: 'npm install @daytona/sdk@0',
     })
     expect(detectProvider({ ...vercel, E2B_API_KEY: ' ' })).toMatchObject({
@@ -165,7 +198,7 @@ describe('autoDetectProvider', () => {
     expect(JSON.stringify(error)).not.toContain('secret-value')
   })
 
-  it.each(sets)('%s returns a working provider or reports that it is missing', (_, row, names) => {
+  it.each(sets)('%s returns a working provider, or null and a warning', async (_, row, names) => {
     const env = { ...setAll(names), SANDKASTEN_URL: 'http://127.0.0.1:1' }
     // The token must contain its team and project.
     const claims = btoa(JSON.stringify({ owner_id: 'team', project_id: 'project' }))
@@ -174,10 +207,22 @@ describe('autoDetectProvider', () => {
       expect(autoDetectProvider({ env })).toMatchObject({ name: row.provider })
       return
     }
-    const error = thrown(() => autoDetectProvider({ env }))
-    expect(error).toMatchObject({ code: 'unsupported', provider: row.provider })
-    expect(error.message).toContain(names[0])
-    expect(JSON.stringify(error)).not.toContain('secret-value')
+    const warned = warningOf('SANDKASTEN_PROVIDER_NOT_INCLUDED')
+    expect(autoDetectProvider({ env })).toBeNull()
+    const warning = await warned
+    expect(warning.message).toContain(`does not have “${row.provider}”`)
+    expect(warning.message).not.toContain('secret-value')
+  })
+
+  it('never throws because of a provider that this version does not have', () => {
+    const absent = detectionTable.filter(({ make }) => !make)
+    expect(absent.length).toBeGreaterThan(0)
+    for (const { provider, variables } of absent) {
+      const env = setAll(variables.flat())
+      expect(autoDetectProvider({ env: { ...env, ...daemon } })).toBeInstanceOf(DaemonProvider)
+      expect(autoDetectProvider({ env: { ...env, ...daemon, SANDKASTEN_PROVIDER: provider } })).toBeNull()
+      expect(autoDetectProvider({ env: { SANDKASTEN_PROVIDER: provider } })).toBeNull()
+    }
   })
 
   it('rejects the name of an unknown provider', () => {

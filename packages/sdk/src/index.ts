@@ -2,6 +2,7 @@
  * The root entry: types, errors, the ability check and the resilience helpers. Loads in browsers and Workers.
  * Providers are at `@sandkasten/sdk/local`, `/memory` and so on.
  */
+export { placeholder, type SecretOptions, secret } from './core/network/secret.ts'
 export { supports } from './core/supports.ts'
 export {
   errorTable,

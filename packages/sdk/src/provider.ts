@@ -3,11 +3,13 @@
  * helpers.
  */
 export type * from './core/driver.ts'
+export type { NormalNetwork, NormalPolicy, NormalRule, NormalTransform } from './core/network/normal.ts'
+export { normalizeNetwork } from './core/network/normalize.ts'
 export { DriverProvider } from './core/provider.ts'
 export { checkCount, checkMs } from './core/validate.ts'
 export { abortable, abortedError, onAbort, throwIfAborted } from './shared/calls/abort.ts'
 export { maybeDone } from './shared/calls/maybe-done.ts'
-export { errnoHint } from './shared/errno-hint.ts'
+export { type Access, errnoHint } from './shared/errno-hint.ts'
 export { gitCredentials } from './shared/git-clone.ts'
 export { randomId } from './shared/ids.ts'
 export { ListingSize } from './shared/listing.ts'
@@ -24,3 +26,11 @@ export { HeadTail } from './shared/output/collect.ts'
 export { OutputLog } from './shared/output/output-log.ts'
 export { matches, pageOf } from './shared/page.ts'
 export { quoteArg, quoteArgs } from './shared/quote.ts'
+export {
+  checkRuntimes,
+  hasRuntime,
+  mappedRuntime,
+  noRuntime,
+  type Programs,
+  runtimeNames,
+} from './shared/runtime.ts'

@@ -1,7 +1,6 @@
 /** Type tests of `keepAlive`, `withRetry` and `failover`. Never run: `tsc` is the test. */
 
 import {
-  type AllCapabilities,
   type Capabilities,
   failover,
   keepAlive,
@@ -51,17 +50,19 @@ export async function groups(): Promise<void> {
   // @ts-expect-error a group without snapshots cannot list them
   await three.listSnapshots()
 
-  // A list of unknown length has the abilities of its element type; unknown providers may have every ability.
+  // A list of unknown length has the abilities of its element type, and so has a group with such a member.
   const list: SandboxProvider[] = []
   const unknown = failover(...list)
-  const same: Same<typeof unknown.capabilities, AllCapabilities> = true
+  const same: Same<typeof unknown.capabilities, Capabilities> = true
+  const mixed = failover(local, list[0]!, { acceptNoIsolation: true })
+  const also: Same<typeof mixed.capabilities, Capabilities> = true
 
   // A group is a provider: code that takes any provider accepts it, and so does another group.
   const anyone: SandboxProvider<typeof group.capabilities> = group
   failover(group, withRetry(memory), { onChoice: (account) => account.chosen?.toUpperCase() })
   // @ts-expect-error wrong credentials do not cause a failover
   failover(memory, { also: ['unauthenticated'] })
-  void [abilities, same, anyone]
+  void [abilities, same, also, anyone]
 }
 
 /** The type stays the same. */

@@ -1,18 +1,31 @@
 import { SandboxError } from '../errors.ts'
 import type { CallOptions } from '../spec/index.ts'
 import { type ConnectionOptions, daemonConnection } from './connection.ts'
-import { Http } from './http.ts'
+import type { EgressEvent, EgressEventsOptions, SecretInfo } from './egress.ts'
+import { Http, segment } from './http.ts'
 import { serverEvents } from './server-events.ts'
 import { Session } from './session.ts'
 import type {
   CreateSessionOptions,
   ListSessionsOptions,
   Page,
+  Policy,
+  ProjectPolicy,
   SessionEvent,
   SessionInfo,
   SnapshotInfo,
+  VolumeInfo,
 } from './types.ts'
-import { createBody, sessionEvent, sessionInfo, snapshotInfo } from './wire.ts'
+import {
+  createBody,
+  policyBody,
+  projectPolicy,
+  secretInfo,
+  sessionEvent,
+  sessionInfo,
+  snapshotInfo,
+  volumeInfo,
+} from './wire.ts'
 
 /**
  * The client of the daemon's API. It needs only fetch, and WebSocket for terminals, so it runs in Node, browsers and Workers.
@@ -58,10 +71,11 @@ export class SandboxClient {
 
   /** All matching sessions, newest first; with `limit`, one page of them. */
   async listSessions(options: ListSessionsOptions = {}): Promise<Page<SessionInfo>> {
-    const { status, name, labels = {}, limit, signal } = options
+    const { status, name, subject, labels = {}, limit, signal } = options
     const query = {
       status: typeof status === 'string' ? status : status?.join(','),
       name,
+      subject,
       label: Object.entries(labels).map(([key, value]) => `${key}=${value}`),
       limit: limit ?? 1000,
     }
@@ -85,6 +99,77 @@ export class SandboxClient {
       if (SandboxError.is(error, 'not_found')) return false
       throw error
     }
+  }
+
+  /** Creates a folder that outlives sessions. Sessions mount it with `volumes`. Throws `conflict` if it exists. */
+  async createVolume(name: string, options: CallOptions & { limitMb?: number } = {}): Promise<VolumeInfo> {
+    const { limitMb, signal } = options
+    const json = { name, limit_mb: limitMb }
+    return volumeInfo(await this.#http.json('POST', '/v1/volumes', { json, signal }))
+  }
+
+  /** Throws `not_found`. */
+  async getVolume(name: string, options: CallOptions = {}): Promise<VolumeInfo> {
+    return volumeInfo(await this.#http.json('GET', volumePath(name), options))
+  }
+
+  /** All volumes of the project, newest first, without their sizes; with `limit`, one page of them. */
+  async listVolumes(
+    options: CallOptions & { limit?: number; cursor?: string } = {},
+  ): Promise<Page<VolumeInfo>> {
+    const { limit, signal } = options
+    return this.#pages('/v1/volumes', 'volumes', { limit: limit ?? 1000 }, options, volumeInfo, signal)
+  }
+
+  /** False when there is no such volume. Throws `conflict` while a session, even a stopped one, mounts it. */
+  async deleteVolume(name: string, options: CallOptions = {}): Promise<boolean> {
+    try {
+      return (await this.#http.json<{ deleted: boolean }>('DELETE', volumePath(name), options)).deleted
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  /** The project's secrets, without their values. */
+  async listSecrets(options: CallOptions = {}): Promise<SecretInfo[]> {
+    return (await this.#http.json<{ secrets: [] }>('GET', '/v1/secrets', options)).secrets.map(secretInfo)
+  }
+
+  /** Creates a secret, or gives it a new value, which running sessions use at once. `hosts` limits where it is sent to. */
+  async putSecret(
+    name: string,
+    value: string,
+    options: CallOptions & { hosts?: readonly string[] } = {},
+  ): Promise<SecretInfo> {
+    const { hosts, signal } = options
+    return secretInfo(await this.#http.json('PUT', secretPath(name), { json: { value, hosts }, signal }))
+  }
+
+  /** False when there is no such secret. */
+  async deleteSecret(name: string, options: CallOptions = {}): Promise<boolean> {
+    try {
+      return (await this.#http.json<{ deleted: boolean }>('DELETE', secretPath(name), options)).deleted
+    } catch (error) {
+      if (SandboxError.is(error, 'not_found')) return false
+      throw error
+    }
+  }
+
+  /** What a session reached, and what it was refused; see `Session.egressEvents`. */
+  egressEvents(sessionId: string, options: EgressEventsOptions = {}): AsyncGenerator<EgressEvent> {
+    return this.session(sessionId).egressEvents(options)
+  }
+
+  /** What sessions of the project may use. */
+  async getPolicy(projectId: string, options: CallOptions = {}): Promise<ProjectPolicy> {
+    return projectPolicy(await this.#http.json('GET', policyPath(projectId), options))
+  }
+
+  /** Replaces the policy from the next create, start and fork on. Needs a key of the operator. `{}` removes it. */
+  async setPolicy(projectId: string, policy: Policy, options: CallOptions = {}): Promise<ProjectPolicy> {
+    const json = policyBody(policy)
+    return projectPolicy(await this.#http.json('PUT', policyPath(projectId), { ...options, json }))
   }
 
   /** Events of the project; without `after`, only new ones. Throws `gone` when events after `after` were dropped. */
@@ -129,4 +214,20 @@ export class SandboxClient {
       if (limit !== undefined || at === undefined) return page
     }
   }
+}
+
+/** A name such as `..` would change the path of the request. */
+function volumePath(name: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) return `/v1/volumes/${name}`
+  throw new SandboxError('not_found', `There is no volume ${JSON.stringify(name)}.`, {
+    hint: 'List volumes with listVolumes().',
+  })
+}
+
+function secretPath(name: string): string {
+  return `/v1/secrets/${segment(name, 'secret')}`
+}
+
+function policyPath(projectId: string): string {
+  return `/v1/projects/${encodeURIComponent(projectId)}/policy`
 }

@@ -34,9 +34,10 @@ export class Command {
     if (first) this.#keep(first)
   }
 
-  async info(options: CallOptions = {}): Promise<CommandInfo> {
+  /** With `waitMs`, waits up to this time for the end of the command. */
+  async info({ waitMs, signal }: CallOptions & { waitMs?: number } = {}): Promise<CommandInfo> {
     this.#letGo()
-    return commandInfo(await this.#http.json('GET', this.#path, { signal: options.signal }))
+    return commandInfo(await this.#http.json('GET', this.#path, { query: { wait_ms: waitMs }, signal }))
   }
 
   /**

@@ -120,6 +120,24 @@ describe('downloads', () => {
     expect(sent).toBe(1024)
   })
 
+  it('arrives unchanged at a slow consumer that keeps every chunk', async () => {
+    const data = randomBytes(4_000_000)
+    const http = await serve(async (_, response) => {
+      // Small pieces, so that several reads end up in the buffer of a paused connection.
+      for (let at = 0; at < data.length; at += 20_000) {
+        response.write(data.subarray(at, at + 20_000))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      response.end()
+    })
+    const chunks: Uint8Array[] = []
+    for await (const chunk of await download(http)) {
+      chunks.push(chunk)
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    }
+    expect(hash(Buffer.concat(chunks))).toBe(hash(data))
+  })
+
   it('closes the connection when the consumer stops early', async () => {
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     const http = await serve((request, response) => {

@@ -2,7 +2,7 @@ import { SandboxError } from '../errors.ts'
 import { abortedError, throwIfAborted } from '../shared/calls/abort.ts'
 import { concat } from '../shared/output/bytes.ts'
 import type { DaemonConnection } from './connection.ts'
-import { type NodeHttp, type NodeResponse, nodeHttp } from './node-http.ts'
+import { type NodeHttp, nodeHttp } from './node-http.ts'
 import { errorOfResponse, errorOfText } from './problem.ts'
 
 export interface RequestOptions {
@@ -43,7 +43,7 @@ export class Http {
 
   /** Downloads with GET. Resolves when the head of a successful response has arrived; then yields the body. */
   async chunks(path: string, options: RequestOptions = {}): Promise<AsyncGenerator<Uint8Array>> {
-    if (this.#node) return translated((await this.#short('GET', path, options, true)).body, options.signal)
+    if (this.#node) return this.#download(this.#node, path, options)
     return bodyOf(await this.send('GET', path, options), options.signal)
   }
 
@@ -62,35 +62,41 @@ export class Http {
   }
 
   async #text(method: string, path: string, options: RequestOptions): Promise<string> {
-    if (this.#node && options.body === undefined) {
-      const { body } = await this.#short(method, path, options)
-      return textOf(translated(body, options.signal))
-    }
+    if (this.#node && options.body === undefined) return this.#short(this.#node, method, path, options)
     const response = await this.send(method, path, options)
     return response.text().catch((error: unknown) => {
       throw lostError(error, options.signal)
     })
   }
 
-  /** Sends a request without a body, or with JSON, through `nodeHttp`. */
-  async #short(
-    method: string,
-    path: string,
-    options: RequestOptions,
-    isDownload = false,
-  ): Promise<NodeResponse> {
+  /** Sends a request without a body, or with JSON. Returns the text of a successful response. */
+  async #short(node: NodeHttp, method: string, path: string, options: RequestOptions): Promise<string> {
     const { json, signal } = options
     throwIfAborted(signal)
-    const content = json === undefined ? undefined : JSON.stringify(json)
-    const headers = this.#headers(options.headers, content === undefined ? undefined : 'application/json')
-    const request = { method, headers, body: content, signal, isDownload }
-    const response = await this.#node!(this.#url(path, options.query), request).catch((cause) => {
+    const body = json === undefined ? undefined : JSON.stringify(json)
+    const headers = this.#headers(options.headers, body === undefined ? undefined : 'application/json')
+    const request = { method, headers, body, signal }
+    const response = await node.text(pathOf(path, options.query), request).catch((cause) => {
       throw lostError(new TypeError('The request failed.', { cause }), signal)
     })
-    const { status } = response
-    if (status >= 200 && status < 300) return response
-    const text = await textOf(translated(response.body, signal))
-    throw errorOfText(status, new Headers(response.headers), text)
+    if (isOk(response.status)) return response.text
+    throw errorOfText(response.status, new Headers(response.headers), response.text)
+  }
+
+  async #download(
+    node: NodeHttp,
+    path: string,
+    options: RequestOptions,
+  ): Promise<AsyncGenerator<Uint8Array>> {
+    const { signal } = options
+    throwIfAborted(signal)
+    const request = { method: 'GET', headers: this.#headers(options.headers, undefined), signal }
+    const response = await node.download(pathOf(path, options.query), request).catch((cause) => {
+      throw lostError(new TypeError('The request failed.', { cause }), signal)
+    })
+    const body = translated(response.body, signal)
+    if (isOk(response.status)) return body
+    throw errorOfText(response.status, new Headers(response.headers), await textOf(body))
   }
 
   get visitorHeaders(): Record<string, string> {
@@ -108,13 +114,8 @@ export class Http {
     return new WebSocket(url, ['sandkasten', `sandkasten.key.${this.#key}`])
   }
 
-  #url(path: string, query: RequestOptions['query'] = {}): string {
-    const search = new URLSearchParams()
-    for (const [name, value] of Object.entries(query)) {
-      if (Array.isArray(value)) for (const one of value) search.append(name, one)
-      else if (value !== undefined) search.append(name, String(value))
-    }
-    return `${this.#base}${path}${search.size > 0 ? `?${search}` : ''}`
+  #url(path: string, query?: RequestOptions['query']): string {
+    return this.#base + pathOf(path, query)
   }
 
   #init(method: string, { json, body, headers, signal }: RequestOptions): RequestInit {
@@ -140,6 +141,17 @@ export class Http {
     }
   }
 }
+
+function pathOf(path: string, query: RequestOptions['query'] = {}): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (Array.isArray(value)) for (const one of value) search.append(name, one)
+    else if (value !== undefined) search.append(name, String(value))
+  }
+  return `${path}${search.size > 0 ? `?${search}` : ''}`
+}
+
+const isOk = (status: number) => status >= 200 && status < 300
 
 /** fetch would report such a header as a failed connection. */
 function checkedHeaders(headers: RequestOptions['headers'] = {}): Readonly<Record<string, string>> {

@@ -1,30 +1,48 @@
-/** A response in Node. The body must be read or left early; leaving it closes the connection. */
-export interface NodeResponse {
-  readonly status: number
-  readonly headers: Array<[name: string, value: string]>
-  readonly body: AsyncIterable<Uint8Array>
-}
+import { concat } from '../shared/output/bytes.ts'
 
 export interface NodeRequest {
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** The response may be large. */
-  readonly isDownload?: boolean
 }
 
-export type NodeHttp = (url: string, request: NodeRequest) => Promise<NodeResponse>
+export interface NodeResponse {
+  readonly status: number
+  readonly headers: Array<[name: string, value: string]>
+}
 
-const blockBytes = 524_288
+/** The part of Node's `IncomingMessage` that this file uses. */
+interface IncomingMessage {
+  readonly statusCode?: number | undefined
+  readonly rawHeaders: string[]
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown
+  on(event: 'end' | 'close', listener: () => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  pause(): unknown
+  resume(): unknown
+  destroy(): unknown
+}
+
+/** `path` continues the base URL. */
+export interface NodeHttp {
+  text(path: string, request: NodeRequest): Promise<NodeResponse & { readonly text: string }>
+  /** The body must be read or left early; leaving it closes the connection. */
+  download(
+    path: string,
+    request: NodeRequest,
+  ): Promise<NodeResponse & { readonly body: AsyncIterable<Uint8Array> }>
+}
+
+const blockBytes = 262_144
 
 /**
  * Plain HTTP in Node, with Node's own client and parser. Undefined in other runtimes, for TLS and with a proxy: use
  * `fetch` there, which takes half a millisecond longer for each request.
  *
  * `fetch` and `node:http` allocate 64 KiB for every read of a socket, which takes most of the time of a large download.
- * For downloads, reads land in large blocks. Modules of Node are looked up at run time, so bundles for browsers do not
- * contain them.
+ * For downloads, all reads of a connection share one large block, from which Node's parser copies the body. Modules of
+ * Node are looked up at run time, so bundles for browsers do not contain them.
  */
 export function nodeHttp(baseUrl: string): NodeHttp | undefined {
   const { process } = globalThis
@@ -33,43 +51,45 @@ export function nodeHttp(baseUrl: string): NodeHttp | undefined {
   const http = process.getBuiltinModule?.('node:http')
   const net = process.getBuiltinModule?.('node:net')
   const stream = process.getBuiltinModule?.('node:stream')
-  if (!http || !net || !stream) return undefined
+  const urls = process.getBuiltinModule?.('node:url')
+  if (!http || !net || !stream || !urls) return undefined
+  // Node would parse a URL for every request.
+  const base = new URL(baseUrl)
+  const { hostname: host, port } = urls.urlToHttpOptions(base)
+  const prefix = base.pathname.replace(/\/$/, '')
   const agent = new http.Agent({ keepAlive: true })
   const wide = new http.Agent({ keepAlive: true })
   Object.assign(wide, { createConnection: (to: { host: string; port: number }) => wideConnection(to) })
-  return (url, { method, headers, body, signal, isDownload = false }) =>
-    new Promise((resolve, reject) => {
-      const options = { method, headers, signal, agent: isDownload ? wide : agent }
-      const request = http.request(url, options, (response) => {
-        const { statusCode: status = 0, rawHeaders } = response
-        const pairs = rawHeaders.flatMap(
-          (name, at): Array<[string, string]> => (at % 2 === 0 ? [[name, rawHeaders[at + 1]!]] : []),
-        )
-        resolve({ status, headers: pairs, body: chunksOf(response) })
-      })
-      request.on('error', reject)
-      request.end(body)
+  const send = (path: string, { body, ...request }: NodeRequest, connections: typeof agent) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      const options = { ...request, host, port, path: prefix + path, agent: connections }
+      http.request(options, resolve).on('error', reject).end(body)
     })
+  return {
+    async text(path, request) {
+      const response = await send(path, request, agent)
+      return { ...headOf(response), text: await textOf(response) }
+    },
+    async download(path, request) {
+      const response = await send(path, request, wide)
+      return { ...headOf(response), body: chunksOf(response) }
+    },
+  }
 
   /** A connection that is not a `net.Socket`, so that the parser gets the bytes from us and not from the socket. */
   function wideConnection({ host, port }: { host: string; port: number }) {
     let block = new Uint8Array(blockBytes)
-    let used = 0
     const socket = net!.connect({
       host,
       port,
       noDelay: true,
       onread: {
-        buffer: () => {
-          if (block.length - used < blockBytes / 4) {
-            block = new Uint8Array(blockBytes)
-            used = 0
-          }
-          return block.subarray(used)
-        },
+        buffer: () => block,
         callback: (size, memory) => {
-          used += size
-          return connection.push(memory.subarray(0, size))
+          const goOn = connection.push(memory.subarray(0, size))
+          // The parser is paused, so the stream still holds this block.
+          if (connection.readableLength > 0) block = new Uint8Array(blockBytes)
+          return goOn
         },
       },
     })
@@ -96,22 +116,33 @@ export function nodeHttp(baseUrl: string): NodeHttp | undefined {
   }
 }
 
+function headOf({ statusCode: status = 0, rawHeaders }: IncomingMessage): NodeResponse {
+  const headers = rawHeaders.flatMap(
+    (name, at): Array<[string, string]> => (at % 2 === 0 ? [[name, rawHeaders[at + 1]!]] : []),
+  )
+  return { status, headers }
+}
+
+function textOf(response: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = []
+    response.on('data', (chunk) => chunks.push(chunk))
+    response.on('end', () => resolve(new TextDecoder().decode(concat(chunks))))
+    response.on('error', reject)
+    response.on('close', () => reject(new Error('the connection closed within the response')))
+  })
+}
+
 /** The chunks of a response, without joining them. Pauses the response while the consumer is slower. */
-function chunksOf(response: {
-  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown
-  on(event: 'end' | 'close', listener: () => void): unknown
-  on(event: 'error', listener: (error: Error) => void): unknown
-  pause(): unknown
-  resume(): unknown
-  destroy(): unknown
-}): AsyncGenerator<Uint8Array> {
+function chunksOf(response: IncomingMessage): AsyncGenerator<Uint8Array> {
   const queue: Uint8Array[] = []
   let queued = 0
   let ended = false
   let failure: { error: unknown } | undefined
   let wake: (() => void) | undefined
   response.on('data', (chunk) => {
-    queue.push(chunk)
+    // Today's parser copies. If a later one returns a part of the block, later reads must not change it.
+    queue.push(chunk.buffer.byteLength === blockBytes ? new Uint8Array(chunk) : chunk)
     queued += chunk.length
     if (queued > blockBytes) response.pause()
     wake?.()

@@ -2,10 +2,12 @@ import { SandboxError } from '../errors.ts'
 import { abortedError } from '../shared/calls/abort.ts'
 import { randomId } from '../shared/ids.ts'
 import { concat, encode } from '../shared/output/bytes.ts'
-import type { BytesSource, CallOptions } from '../spec/index.ts'
+import type { BytesSource, CallOptions, Environment, Network } from '../spec/index.ts'
 import { Command } from './command.ts'
+import { type EgressEvent, type EgressEventsOptions, egressEvents } from './egress.ts'
 import { SessionFiles } from './files.ts'
 import { type Http, type RequestOptions, segment } from './http.ts'
+import { networkBody } from './network-wire.ts'
 import { errorOf } from './problem.ts'
 import { serverEvents } from './server-events.ts'
 import { SessionTerminal } from './terminal.ts'
@@ -138,7 +140,7 @@ export class Session {
 
   async openShell(
     name: string,
-    options: CallOptions & { cwd?: string; env?: Readonly<Record<string, string>>; login?: boolean } = {},
+    options: CallOptions & { cwd?: string; env?: Environment; login?: boolean } = {},
   ): Promise<ShellInfo> {
     const { signal, ...rest } = options
     return this.#post('/shells', { json: { name, ...rest }, signal })
@@ -166,7 +168,7 @@ export class Session {
       terminalId?: string
       cmd?: string
       args?: readonly string[]
-      env?: Readonly<Record<string, string>>
+      env?: Environment
       cwd?: string
       cols?: number
       rows?: number
@@ -224,6 +226,20 @@ export class Session {
     return sessionInfo(
       await this.#http.json('PATCH', this.#path, { json: { labels }, signal: options.signal }),
     )
+  }
+
+  /** Replaces the whole network at once. Connections that it no longer allows are closed. */
+  async setNetwork(network: Network, options: CallOptions = {}): Promise<SessionInfo> {
+    const request = { json: networkBody(network), signal: options.signal, headers: this.#headers() }
+    return sessionInfo(await this.#http.json('PUT', `${this.#path}/network`, request))
+  }
+
+  /**
+   * What the session reached, and what it was refused, oldest first. Old events are dropped: a gap in `seq` shows how
+   * many.
+   */
+  egressEvents(options: EgressEventsOptions = {}): AsyncGenerator<EgressEvent> {
+    return egressEvents(this.#http, `${this.#path}/egress`, options)
   }
 
   async snapshot(options: CallOptions & { name?: string } = {}): Promise<SnapshotInfo> {
@@ -318,10 +334,10 @@ export class Session {
 }
 
 function runBody(cmd: string, options: RunOptions): Record<string, unknown> {
-  const { args, env, cwd, timeoutMs, stdin, maxOutputBytes } = options
+  const { args, env, cwd, timeoutMs, stdin, maxOutputBytes, output } = options
   return {
     cmd,
-    ...snake({ args, env, cwd, timeoutMs, maxOutputBytes }),
+    ...snake({ args, env, cwd, timeoutMs, maxOutputBytes, output }),
     stdin_base64: stdin === undefined ? undefined : base64(encode(stdin)),
   }
 }

@@ -1,4 +1,4 @@
-import type { CallOptions } from '../spec/index.ts'
+import type { CallOptions, Environment, Network } from '../spec/index.ts'
 
 export interface ExecResult {
   exitCode: number
@@ -46,18 +46,27 @@ export interface SessionInfo {
   statusReason: string
   statusBy: string
   statusAt: Date
+  /** The subject of the token that created the session. */
+  subject?: string
   image: string
   labels: Record<string, string>
   /** Names of the variables given at create. Their values are never returned. */
   envNames: string[]
   limits: { cpu: number; memoryMb: number; pids: number; diskMb?: number }
   networkMode: string
+  /** What the session may reach. Secrets are in it by name only. */
+  network?: Network
   workdir?: string
+  /** `root`, or undefined for the sandbox's ordinary user. */
+  user?: string
+  /** Folders that the user may write to. Undefined if they are not known. */
+  writablePaths?: string[]
   /** The working directory of the main shell. */
   cwd?: string
   /** The number of starts. */
   incarnation: number
   snapshotId?: string
+  volumes: SessionVolume[]
   wakeOnUse: boolean
   ttlSeconds: number
   onIdle: EndAction
@@ -72,8 +81,18 @@ export interface SessionInfo {
   lifetimeEndsAt?: Date
 }
 
+/** A volume that a session mounts. */
+export interface SessionVolume {
+  name: string
+  /** Where the session sees the volume. */
+  path: string
+  readOnly: boolean
+}
+
 export interface CreateSessionOptions extends CallOptions {
   image?: string
+  /** Selects an image that has this program: `node24`, `python3.13`. */
+  runtime?: string
   /** The idle time after which the session ends. */
   ttlSeconds?: number
   onIdle?: EndAction
@@ -88,9 +107,17 @@ export interface CreateSessionOptions extends CallOptions {
   name?: string
   labels?: Readonly<Record<string, string>>
   /** Environment of every command. The values are never returned. */
-  env?: Readonly<Record<string, string>>
+  env?: Environment
   limits?: { cpu?: number; memoryMb?: number; pids?: number; diskMb?: number }
   networkMode?: 'none' | 'open'
+  /** What the session may reach: `none`, `open` or a policy. Not together with `networkMode`. */
+  network?: Network
+  /** Commands run as root of the sandbox. */
+  user?: 'root'
+  /** Where `/tmp` is: on the disk (the default), or in memory and empty after each start. */
+  tmp?: 'disk' | 'memory'
+  /** Volumes to mount. One running session may write to a volume; any number may read. */
+  volumes?: ReadonlyArray<{ name: string; path: string; readOnly?: boolean }>
   /** Makes retries safe: a second create with the same key returns the first session. */
   idempotencyKey?: string
   /** Additional fields of the request, with the names of the API. */
@@ -100,10 +127,42 @@ export interface CreateSessionOptions extends CallOptions {
 export interface ListSessionsOptions extends CallOptions {
   status?: SessionStatus | readonly SessionStatus[]
   name?: string
+  /** Only sessions that tokens of this subject created. */
+  subject?: string
   labels?: Readonly<Record<string, string>>
   /** The size of one page. Without it, all sessions are returned. */
   limit?: number
   cursor?: string
+}
+
+/** What sessions of a project may use. It narrows the configuration of the daemon. */
+export interface Policy {
+  /** Patterns: `*` stands for any text. */
+  images?: readonly string[]
+  networks?: ReadonlyArray<'none' | 'open' | 'policy'>
+  /** What network policies may name: `*.example.com`, `preset:github`. */
+  hosts?: readonly string[]
+  /** The daemon's services that network policies may name. */
+  services?: readonly string[]
+  /** The highest limits of one session. */
+  max?: { cpu?: number; memoryMb?: number; pids?: number; diskMb?: number }
+  maxTtlSeconds?: number
+  maxLifetimeSeconds?: number
+  /** Images whose pooled sandboxes the project may take. An empty list: none. */
+  pool?: readonly string[]
+}
+
+export interface ProjectPolicy {
+  policy: Policy
+  /** The configuration, narrowed by the policy. */
+  effective: {
+    images: string[]
+    defaultImage: string
+    networks: string[]
+    max: { cpu: number; memoryMb: number; pids: number; diskMb: number }
+    maxTtlSeconds: number
+    maxLifetimeSeconds: number
+  }
 }
 
 /** An array with the cursor of the next page. */
@@ -125,12 +184,14 @@ export interface ExecOptions extends CallOptions {
 
 export interface RunOptions extends CallOptions {
   args?: readonly string[]
-  env?: Readonly<Record<string, string>>
+  env?: Environment
   cwd?: string
   timeoutMs?: number
   /** Sent to the program, followed by end-of-file. */
   stdin?: string | Uint8Array
   maxOutputBytes?: number
+  /** `merged`: one pipe for stdout and stderr. All output is `stdout`, in its true order. */
+  output?: 'separate' | 'merged'
 }
 
 export interface StartOptions extends RunOptions {
@@ -167,6 +228,20 @@ export interface SnapshotInfo {
   sessionId: string
   image: string
   sizeBytes?: number
+  createdAt: Date
+}
+
+/** A folder that outlives sessions. */
+export interface VolumeInfo {
+  name: string
+  /** `lost`: its content has disappeared from the daemon's machine. */
+  status: 'ready' | 'lost'
+  /** The most that it can hold. Undefined: no limit. */
+  limitMb?: number
+  /** The disk space that it uses. Undefined in lists. */
+  sizeBytes?: number
+  /** The session that may write to it now. */
+  writerSessionId?: string
   createdAt: Date
 }
 

@@ -1,12 +1,18 @@
+import type { SecretInfo } from './egress.ts'
+import { networkBody, networkOf } from './network-wire.ts'
 import type {
   CommandInfo,
   CreateSessionOptions,
   ExecResult,
+  Policy,
   PortInfo,
+  ProjectPolicy,
   RunResult,
   SessionEvent,
   SessionInfo,
+  SessionVolume,
   SnapshotInfo,
+  VolumeInfo,
 } from './types.ts'
 
 /** Translates between the API (snake_case, null, times as text) and the SDK (camelCase, undefined, Date). */
@@ -35,12 +41,33 @@ export function snake(options: object): Wire {
 }
 
 export function sessionInfo(wire: Wire): SessionInfo {
-  return { ...camel<SessionInfo>(wire), limits: camel(wire.limits as Wire) }
+  // Daemons before 0.2 have no volumes.
+  const volumes = ((wire.volumes ?? []) as Wire[]).map((volume) => camel<SessionVolume>(volume))
+  const network = networkOf(wire.network, wire.network_mode)
+  return { ...camel<SessionInfo>(wire), limits: camel(wire.limits as Wire), volumes, network }
 }
 
 export function createBody(options: CreateSessionOptions): Wire {
-  const { signal: _, limits, extra, ...rest } = options
-  return { ...snake(rest), limits: limits && snake(limits), ...extra }
+  const { signal: _, limits, volumes, network, extra, ...rest } = options
+  return {
+    ...snake(rest),
+    limits: limits && snake(limits),
+    volumes: volumes?.map(snake),
+    network: network && networkBody(network),
+    ...extra,
+  }
+}
+
+export function policyBody({ max, ...rest }: Policy): Wire {
+  return { ...snake(rest), max: max && snake(max) }
+}
+
+export function projectPolicy({ policy, effective }: Wire): ProjectPolicy {
+  return { policy: withMax(policy as Wire), effective: withMax(effective as Wire) }
+}
+
+function withMax<T>({ max, ...rest }: Wire): T {
+  return { ...camel<T>(rest), ...(max ? { max: camel(max as Wire) } : {}) }
 }
 
 export function commandInfo(wire: Wire): CommandInfo {
@@ -57,7 +84,15 @@ export function snapshotInfo(wire: Wire): SnapshotInfo {
   return camel(wire)
 }
 
+export function volumeInfo(wire: Wire): VolumeInfo {
+  return camel(wire)
+}
+
 export function portInfo(wire: Wire): PortInfo {
+  return camel(wire)
+}
+
+export function secretInfo(wire: Wire): SecretInfo {
   return camel(wire)
 }
 

@@ -9,9 +9,11 @@ import type {
   FileStat,
   Isolation,
   ListSandboxesOpts,
+  Network,
   OpenShellOptions,
   OpenTerminalOptions,
   ProcessEvent,
+  ProcessExit,
   ProcessInfo,
   ProcessSignal,
   ProcessStatus,
@@ -22,6 +24,7 @@ import type {
   SandboxTerminal,
   SnapshotInfo,
 } from '../spec/index.ts'
+import type { NormalNetwork } from './network/normal.ts'
 
 /**
  * The interface that a provider's author implements. A driver gets checked and complete arguments and does the raw
@@ -36,6 +39,8 @@ export interface ProviderDriver<C extends Capabilities = Capabilities> {
   readonly isolation: Isolation
   readonly capabilities: C
   readonly createOptions: readonly CreateOption[]
+  /** Whether `snapshot` and `fork` restart the sandbox, which ends its programs. False without these abilities. */
+  readonly snapshotInterrupts: boolean
   /** Must clean up before it rejects. A taken name throws `conflict`. */
   create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>
   /** Throws `not_found`. With `resume`, starts a stopped sandbox; without, only binds to it. */
@@ -49,9 +54,17 @@ export interface ProviderDriver<C extends Capabilities = Capabilities> {
   deleteSnapshot?(snapshotId: string, call: CallOptions): Promise<boolean>
 }
 
-export interface CreateSpec extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars'> {
+/** Options with a checked environment. */
+export type Checked<Options extends { env?: unknown }> = Omit<Options, 'env'> & {
+  readonly env: Readonly<Record<string, string>>
+}
+
+export interface CreateSpec
+  extends Omit<CreateSandboxOpts, 'signal' | 'timeout' | 'labels' | 'envVars' | 'network'> {
   readonly labels: Readonly<Record<string, string>>
   readonly envVars: Readonly<Record<string, string>>
+  /** Checked and in its normal form. A policy only with the ability `egress`. */
+  readonly network?: NormalNetwork
   /** Keep the sandbox in `creating` until `ready()` is called, so that other callers wait for it. */
   readonly deferReady: boolean
 }
@@ -60,6 +73,11 @@ export interface SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths?: readonly string[]
+  /** The ports that the sandbox was created with. */
+  readonly ports?: readonly number[]
+  /** The network that was last found or set; undefined if it is unknown. */
+  readonly network?: Network
   readonly files: FilesDriver
   info(call: CallOptions): Promise<SandboxInfo>
   /** Resolves when the program runs. Rejects with `command_not_found`, `cwd_not_found` and so on. */
@@ -69,9 +87,9 @@ export interface SandboxDriver {
 
   getProcess?(execId: string, call: CallOptions): Promise<ProcessDriver>
   listProcesses?(call: CallOptions): Promise<ProcessInfo[]>
-  openShell?(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell>
+  openShell?(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell>
   openTerminal?(
-    options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & OpenTerminalOptions,
+    options: Required<Pick<OpenTerminalOptions, 'cols' | 'rows'>> & Checked<OpenTerminalOptions>,
     call: CallOptions,
   ): Promise<SandboxTerminal>
   getEndpoint?(port: number, call: CallOptions): Promise<SandboxEndpoint>
@@ -83,6 +101,8 @@ export interface SandboxDriver {
   fork?(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>>
   extendTimeout?(ms: number, call: CallOptions): Promise<void>
   refreshActivity?(call: CallOptions): Promise<void>
+  /** Atomic: if it rejects, the earlier network is in force. */
+  setNetwork?(network: NormalNetwork, call: CallOptions): Promise<void>
 }
 
 export interface ProcessSpec {
@@ -97,6 +117,8 @@ export interface ProcessSpec {
    */
   readonly stdin: 'empty' | 'pipe' | AsyncIterable<Uint8Array>
   readonly detached: boolean
+  /** Give the program one pipe for stdout and stderr. All its events are `stdout`. Only with `mergedOutput`. */
+  readonly merged?: boolean
   /** The caller immediately reads the output from its beginning, so the driver can save a second request. */
   readonly reading: boolean
   readonly execId?: string
@@ -110,6 +132,10 @@ export interface ProcessDriver {
   /** Signals the whole process tree. */
   kill(signal: ProcessSignal, call: CallOptions): Promise<boolean>
   status(call: CallOptions): Promise<ProcessStatus>
+  /** Waits for the exit without reading output. Without this method, output is read and discarded. */
+  waitForExit?(call: CallOptions): Promise<ProcessExit>
+  /** Settles at the end of the process, if the driver learns of that without a request. */
+  readonly whenEnded?: Promise<unknown>
   write?(data: Uint8Array, call: CallOptions): Promise<void>
   closeStdin?(call: CallOptions): Promise<void>
 }

@@ -8,10 +8,12 @@ import type {
   Capabilities,
   FileChange,
   FileEntry,
+  FileLines,
   FileStat,
   ListOptions,
   MkdirOptions,
   ReadFileOptions,
+  ReadLinesOptions,
   ReadStreamOptions,
   RmOptions,
   SandboxFilesCore,
@@ -20,8 +22,9 @@ import type {
   WriteFileOptions,
 } from '../spec/index.ts'
 import type { FilesDriver } from './driver.ts'
+import { checkRange, linesOf } from './read-lines.ts'
 import { unsupported } from './supports.ts'
-import { checkMode, checkPath, checkSource, invalid } from './validate.ts'
+import { checkKnown, checkMode, checkPath, checkSource, invalid } from './validate.ts'
 
 const defaultMaxReadBytes = 256 * 1024 * 1024
 
@@ -66,6 +69,29 @@ export class DriverFiles implements SandboxFilesCore, SandboxFilesWatch {
     }
     const bytes = chunks.length === 1 ? asBytes(chunks[0] as Uint8Array<ArrayBuffer>) : concat(chunks)
     return encoding === 'utf8' ? bytes.toString('utf8') : bytes
+  }
+
+  readFileOrNull(path: string, options?: ReadFileOptions & { encoding?: undefined }): Promise<Bytes | null>
+  readFileOrNull(
+    path: string,
+    options: 'utf8' | (ReadFileOptions & { encoding: 'utf8' }),
+  ): Promise<string | null>
+  async readFileOrNull(path: string, options?: 'utf8' | ReadFileOptions): Promise<Bytes | string | null> {
+    try {
+      return await this.readFile(path, options as ReadFileOptions & { encoding: 'utf8' })
+    } catch (error) {
+      if (SandboxError.is(error, 'file_not_found')) return null
+      throw error
+    }
+  }
+
+  async readLines(path: string, options: ReadLinesOptions = {}): Promise<FileLines> {
+    checkKnown(options, ['startLine', 'endLine', 'maxLineBytes', 'maxBytes', 'signal'], 'readLines()')
+    const { signal } = options
+    const range = checkRange(options)
+    throwIfAborted(signal)
+    const chunks = await this.#driver.readStream(checkPath(path), { start: 0 }, { signal })
+    return linesOf(path, chunks, range, signal)
   }
 
   async readStream(path: string, options: ReadStreamOptions = {}): Promise<ReadableStream<Uint8Array>> {

@@ -8,6 +8,7 @@ import type { LocalSandbox } from '../providers/local/sandbox.ts'
 import { processesOf, temporaryFolder, until } from '../providers/local/test-helper.ts'
 import type { CallOptions, OpenShellOptions } from '../spec/index.ts'
 import { behaviours, conformance, posixCommands } from '../testing/index.ts'
+import type { Checked } from './driver.ts'
 import { Cut, openGuestShell } from './guest-shell.ts'
 import { DriverProvider } from './provider.ts'
 
@@ -19,7 +20,7 @@ class Programs extends LocalDriver {
     const sandbox = super.handle(...args)
     const place = { provider: 'local', root: path.join(root, 'shells') }
     return Object.assign(sandbox, {
-      openShell: (options: OpenShellOptions, call: CallOptions) =>
+      openShell: (options: Checked<OpenShellOptions>, call: CallOptions) =>
         openGuestShell(sandbox, place, options, call),
     })
   }
@@ -69,6 +70,24 @@ describe('A shell emulated by programs', () => {
       shells.flatMap((shell) => Array.from({ length: 6 }, () => shell.exec('printf whole'))),
     )
     expect(outputs.filter(({ output }) => output !== 'whole')).toEqual([])
+  })
+
+  it('lets another handle follow a command by its id, from the beginning', async () => {
+    const sandbox = await open()
+    const shell = await sandbox.openShell({ name: 'main' })
+    const begun = Promise.withResolvers<void>()
+    const command = 'echo begun; while ! test -e go; do sleep 0.02; done; echo over; exit 4'
+    const running = shell.exec(command, { execId: 'mine', onOutput: () => begun.resolve() })
+    await begun.promise
+    const same = await sandbox.openShell({ name: 'main' })
+    const following = same.attach!('mine')
+    await sandbox.files.writeFile('go', '')
+    const results = await Promise.all([running, following])
+    expect(results.map(({ output, exitCode }) => [output, exitCode])).toEqual([
+      ['begun\nover\n', 4],
+      ['begun\nover\n', 4],
+    ])
+    await expect(same.attach!('unknown')).rejects.toMatchObject({ code: 'not_found' })
   })
 
   it('still works after the process that waited for a command was killed', async () => {

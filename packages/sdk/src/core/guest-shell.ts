@@ -7,16 +7,18 @@ import { HeadTail } from '../shared/output/collect.ts'
 import type {
   CallOptions,
   OpenShellOptions,
+  ProcessEvent,
   ProcessExit,
   SandboxShell,
   ShellExecOptions,
   ShellResult,
 } from '../spec/index.ts'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
 import { refuseLogin } from './login.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
 
-export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'>
+export type ShellHome = Pick<SandboxDriver, 'sandboxId' | 'spawn'> &
+  Required<Pick<SandboxDriver, 'getProcess'>>
 
 export interface ShellPlace {
   readonly provider: string
@@ -32,14 +34,15 @@ interface ShellFacts extends ShellPlace {
 export async function openGuestShell(
   home: ShellHome,
   place: ShellPlace,
-  options: OpenShellOptions,
+  options: Checked<OpenShellOptions>,
   { signal }: CallOptions,
 ): Promise<SandboxShell> {
   throwIfAborted(signal, 'Opening the shell')
   refuseLogin(options, place.provider)
   const name = options.name ?? `shell-${randomId(8)}`
-  const key = `.shell-${await keyOf(name)}`
-  const shell = new GuestShell(home, { name, key, env: options.env ?? {}, ...place })
+  // Several sandboxes may share one machine, so the key names the sandbox, too.
+  const key = `.shell-${await keyOf(`${home.sandboxId}/${name}`)}`
+  const shell = new GuestShell(home, { name, key, env: options.env, ...place })
   const opening = shell.open(options.cwd)
   try {
     await abortable(opening, signal, 'Opening the shell')
@@ -84,11 +87,22 @@ class GuestShell implements SandboxShell {
     if (typeof command !== 'string') throw invalid('`command` must be a string.')
     if (command.includes('\0')) throw invalid('`command` contains a NUL character.')
     if (options.timeoutMs !== undefined) checkMs(options.timeoutMs, 'timeoutMs')
-    const max = checkCount(options.maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
-    const turn = this.#queue.then(() => this.#exec(command, max, options, false))
+    mostBytes(options)
+    const id = options.execId === undefined ? `.c-${randomId()}` : await commandId(options.execId)
+    const turn = this.#queue.then(() => this.#exec(command, id, options, false))
     this.#queue = turn.catch(() => {})
     // The next command waits until this one has ended; a caller that cancels does not wait.
     return abortable(turn, options.signal, 'The command')
+  }
+
+  async attach(
+    execId: string,
+    options: Omit<ShellExecOptions, 'execId' | 'timeoutMs'> = {},
+  ): Promise<ShellResult> {
+    const { signal, onFound } = options
+    const process = await this.#home.getProcess(await commandId(execId), { signal })
+    onFound?.()
+    return (await this.#result(process, options)) ?? Promise.reject(this.#isClosed())
   }
 
   async close({ signal }: CallOptions = {}): Promise<boolean> {
@@ -105,28 +119,41 @@ class GuestShell implements SandboxShell {
 
   async #exec(
     command: string,
-    max: number,
+    id: string,
     options: ShellExecOptions,
     shellRestarted: boolean,
   ): Promise<ShellResult> {
-    const { signal, timeoutMs, onOutput, outputBudget } = options
+    const { signal, timeoutMs } = options
     throwIfAborted(signal, 'The command')
     if (this.#closed) throw this.#isClosed()
-    // The mark begins with a character that does not occur in text, so no text is held back.
-    const mark = `\u001esandkasten-end-${randomId(33)}`
     const limit = timeoutMs === undefined ? '-' : String(Math.max(1, Math.ceil(timeoutMs)))
     // Not cancellable: a signal ends the command. Dropping the request would leave it running.
-    const process = await this.#run(scripts.exec, [randomId(), limit, mark], given(command))
+    const process = await this.#run(scripts.exec, [id, limit, markOf(id)], { ...given(command), execId: id })
+    const result = await this.#result(process, options)
+    if (result) return { ...result, shellRestarted }
+    // The shell had ended before the command, which did not run.
+    if (shellRestarted) throw this.#lost()
+    await this.open(this.#cwd)
+    return this.#exec(command, `${id}-`, options, true)
+  }
+
+  /** Follows a command to its end. Undefined if the shell had ended before the command. */
+  async #result(
+    process: ProcessDriver,
+    options: Omit<ShellExecOptions, 'execId' | 'timeoutMs'>,
+  ): Promise<ShellResult | undefined> {
+    const { signal, onOutput, outputBudget } = options
     const forget = onAbort(signal, () => void process.kill('SIGTERM', {}).catch(() => {}))
-    const kept = new HeadTail(max, outputBudget)
-    const cut = new Cut(mark)
+    const kept = new HeadTail(mostBytes(options), outputBudget)
+    const cut = new Cut(markOf(process.execId))
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     const tell = async (text: string) => {
       if (text !== '' && !signal?.aborted) await onOutput?.(text)
     }
     let said = ''
+    let missed = false
     try {
-      for await (const event of process.events(0)) {
+      for await (const event of fromOldest(process, () => (missed = true))) {
         if (event.type === 'stderr') said = (said + new TextDecoder().decode(event.data)).slice(-mostSaid)
         if (event.type !== 'stdout') continue
         const data = cut.before(event.data)
@@ -139,10 +166,7 @@ class GuestShell implements SandboxShell {
     }
     if (signal?.aborted) throw abortedError(signal, 'The command')
     const [word, code, late, ms, folder] = lastLine(said).split(' ')
-    if (word === 'ended' && !shellRestarted) {
-      await this.open(this.#cwd)
-      return this.#exec(command, max, options, true)
-    }
+    if (word === 'ended') return undefined
     if (word === 'closed') throw this.#isClosed()
     if (word !== 'over') throw this.#lost()
     if (folder) this.#cwd = folderOf(folder)
@@ -152,9 +176,9 @@ class GuestShell implements SandboxShell {
       cwd: this.#cwd,
       timedOut: late === '1',
       // Without its mark the output is incomplete: the relay was killed.
-      truncated: kept.truncated || !cut.found,
+      truncated: missed || kept.truncated || !cut.found,
       durationMs: Number(ms),
-      shellRestarted,
+      shellRestarted: false,
     }
   }
 
@@ -178,7 +202,7 @@ class GuestShell implements SandboxShell {
   #run(
     script: string,
     args: readonly string[],
-    { cwd, env, stdin = 'empty' }: RunOptions,
+    { cwd, env, stdin = 'empty', execId }: RunOptions,
     call: CallOptions = {},
   ): Promise<ProcessDriver> {
     const { key, root = '/tmp/.sandkasten/shells' } = this.#facts
@@ -189,9 +213,10 @@ class GuestShell implements SandboxShell {
         env,
         cwd,
         stdin,
+        execId,
         detached: false,
         reading: true,
-        outputBufferBytes: 1024 * 1024,
+        outputBufferBytes: bufferBytes,
       },
       call,
     )
@@ -222,7 +247,38 @@ class GuestShell implements SandboxShell {
   }
 }
 
-type RunOptions = Pick<ProcessSpec, 'env'> & Partial<Pick<ProcessSpec, 'cwd' | 'stdin'>>
+type RunOptions = Pick<ProcessSpec, 'env' | 'execId'> & Partial<Pick<ProcessSpec, 'cwd' | 'stdin'>>
+
+/** How much of a command's output is kept for \`attach\`. */
+const bufferBytes = 8 * 1024 * 1024
+
+/** All events. If the oldest were dropped, continues after them. */
+async function* fromOldest(process: ProcessDriver, missed: () => void): AsyncGenerator<ProcessEvent> {
+  for (let after = 0; ; ) {
+    try {
+      return yield* process.events(after)
+    } catch (error) {
+      const oldest = SandboxError.is(error, 'gone') ? Number(error.details.oldest) : 0
+      if (!(oldest - 1 > after)) throw error
+      missed()
+      after = oldest - 1
+    }
+  }
+}
+
+/** Programs of this library begin with a dot, so that they are not listed. */
+async function commandId(execId: string): Promise<string> {
+  return `.k-${await keyOf(execId)}`
+}
+
+/** The end of a command's output. It begins with a character that does not occur in text, so no text is held back. */
+function markOf(id: string): string {
+  return `\u001esandkasten-end-${id}`
+}
+
+function mostBytes({ maxOutputBytes }: ShellExecOptions): number {
+  return checkCount(maxOutputBytes ?? 4 * 1024 * 1024, 'maxOutputBytes', 2 ** 30)
+}
 
 /** Keeps bash from reading a startup file that prints something. */
 const quiet = { BASH_ENV: '' }

@@ -1,36 +1,53 @@
 import { SandboxError } from '../errors.ts'
 import { abortable, throwIfAborted } from '../shared/calls/abort.ts'
-import { encode, streamOf } from '../shared/output/bytes.ts'
-import { HeadTail } from '../shared/output/collect.ts'
+import { encode } from '../shared/output/bytes.ts'
 import type {
   CallOptions,
   Capabilities,
   CommandResult,
-  ExitEvent,
-  OutputBudget,
+  OutputEvent,
   OutputOptions,
   ProcessCore,
   ProcessEvent,
+  ProcessExit,
   ProcessSignal,
   ProcessStatus,
   ProcessStdin,
+  WaitExitOptions,
   WaitOptions,
 } from '../spec/index.ts'
+import {
+  defaultMaxOutputBytes,
+  OutputCollector,
+  type OutputListeners,
+  readToEnd,
+  TextListeners,
+  withOutput,
+} from './collect.ts'
 import type { ProcessDriver } from './driver.ts'
+import { SplitOutput } from './split-output.ts'
 import { unsupported } from './supports.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
-
-export const defaultMaxOutputBytes = 4 * 1024 * 1024
 
 export class SandboxProcess implements ProcessCore, ProcessStdin {
   readonly execId: string
   readonly pid?: number
   readonly #driver: ProcessDriver
   readonly #owner: { provider: string; capabilities: Capabilities }
+  /** The source of the streams that were opened last. The other one of them may still be free. */
+  #split: SplitOutput | undefined
+  /** Settles when the listeners have been told everything. */
+  #told: Promise<void> | undefined
+  #listenerError: { error: unknown } | undefined
 
-  constructor(driver: ProcessDriver, owner: { provider: string; capabilities: Capabilities }) {
+  constructor(
+    driver: ProcessDriver,
+    owner: { provider: string; capabilities: Capabilities },
+    listeners: OutputListeners = {},
+  ) {
     this.#driver = driver
     this.#owner = owner
+    if (listeners.onStdout || listeners.onStderr) this.#told = this.#tell(listeners)
     this.execId = driver.execId
     if (driver.pid !== undefined) this.pid = driver.pid
   }
@@ -43,31 +60,38 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   }
 
   stdout(options: CallOptions = {}): ReadableStream<Uint8Array> {
-    return streamOf(only('stdout', this.output(options)))
+    return this.#stream('stdout', options)
   }
 
   stderr(options: CallOptions = {}): ReadableStream<Uint8Array> {
-    return streamOf(only('stderr', this.output(options)))
+    return this.#stream('stderr', options)
   }
 
-  async wait(options: WaitOptions = {}): Promise<CommandResult> {
-    const max =
-      options.maxOutputBytes === undefined
-        ? defaultMaxOutputBytes
-        : checkCount(options.maxOutputBytes, 'maxOutputBytes', 2 ** 30)
-    if (options.timeoutMs === undefined) return collect(this.#driver, max, options)
-    const timeoutMs = checkMs(options.timeoutMs, 'timeoutMs')
-    const clock = AbortSignal.timeout(timeoutMs)
-    const signal = options.signal ? AbortSignal.any([options.signal, clock]) : clock
+  wait(options?: WaitOptions): Promise<CommandResult>
+  wait(options: WaitExitOptions & { collect: false }): Promise<ProcessExit>
+  async wait(
+    options: WaitOptions | (WaitExitOptions & { collect: false }) = {},
+  ): Promise<CommandResult | ProcessExit> {
+    const { collect = true, timeoutMs } = options
+    if (typeof collect !== 'boolean') throw invalid('`collect` must be true or false.')
+    const maxBytes = 'maxOutputBytes' in options ? options.maxOutputBytes : undefined
+    const collector = new OutputCollector({
+      maxBytes:
+        maxBytes === undefined ? defaultMaxOutputBytes : checkCount(maxBytes, 'maxOutputBytes', 2 ** 30),
+    })
+    const clock = timeoutMs === undefined ? undefined : AbortSignal.timeout(checkMs(timeoutMs, 'timeoutMs'))
+    const signals = [options.signal, clock].filter((signal) => signal !== undefined)
+    const signal = signals.length === 2 ? AbortSignal.any(signals) : signals[0]
     try {
-      return await collect(this.#driver, max, { signal })
+      const result = await (collect
+        ? collector.read(this.#driver, signal)
+        : waitForExit(this.#driver, signal))
+      if (this.#told) await abortable(this.#told, signal, 'Waiting for the process')
+      if (this.#listenerError) throw this.#listenerError.error
+      return result
     } catch (error) {
-      if (!clock.aborted || options.signal?.aborted) throw error
-      throw new SandboxError(
-        'timeout',
-        `The process ${this.execId} had not ended after ${timeoutMs} ms; it keeps running.`,
-        { cause: error },
-      )
+      const late = clock?.aborted && !options.signal?.aborted
+      throw withOutput(late ? this.#late(timeoutMs!, error) : error, collect ? collector.partial() : {})
     }
   }
 
@@ -96,6 +120,50 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
     throwIfAborted(options.signal)
     await this.#driver.closeStdin(options)
   }
+
+  #stream(type: OutputEvent['type'], { signal }: CallOptions): ReadableStream<Uint8Array> {
+    const open = this.#split?.take(type, signal)
+    if (open) return open
+    this.#split = new SplitOutput(this.#driver)
+    return this.#split.take(type, signal)!
+  }
+
+  /** A listener that throws ends the program, as its output has no reader left. `wait` reports the error. */
+  async #tell(listeners: OutputListeners): Promise<void> {
+    const text = new TextListeners(listeners)
+    const guarded = (work: () => void) => {
+      try {
+        work()
+      } catch (error) {
+        this.#listenerError = { error }
+        throw error
+      }
+    }
+    try {
+      await readToEnd(this.#driver, undefined, { output: (event) => guarded(() => text.push(event)) })
+      guarded(() => text.flush())
+    } catch {
+      // Every other call on the process reports a lost connection itself.
+      if (this.#listenerError) await this.#driver.kill('SIGKILL', {}).catch(() => {})
+    }
+  }
+
+  #late(timeoutMs: number, cause: unknown): SandboxError {
+    return new SandboxError(
+      'timeout',
+      `The process ${this.execId} had not ended after ${timeoutMs} ms; it keeps running.`,
+      { cause },
+    )
+  }
+}
+
+async function waitForExit(driver: ProcessDriver, signal: AbortSignal | undefined): Promise<ProcessExit> {
+  throwIfAborted(signal, 'Waiting for the process')
+  const exit = driver.waitForExit
+    ? await abortable(driver.waitForExit({ signal }), signal, 'Waiting for the process')
+    : await readToEnd(driver, signal, { output: () => {} })
+  const { exitCode, signal: killedBy, timedOut, oom, durationMs } = exit
+  return { exitCode, signal: killedBy, timedOut, oom, durationMs }
 }
 
 const signals: readonly string[] = [
@@ -109,110 +177,3 @@ const signals: readonly string[] = [
   'SIGSTOP',
   'SIGCONT',
 ] satisfies ProcessSignal[]
-
-export interface CollectOptions extends CallOptions {
-  onStdout?: ((text: string) => void) | undefined
-  onStderr?: ((text: string) => void) | undefined
-  outputBudget?: OutputBudget | undefined
-}
-
-/** Reads a process until its exit and keeps a bounded part of its output. */
-export async function collect(
-  driver: ProcessDriver,
-  maxBytes: number,
-  options: CollectOptions,
-): Promise<CommandResult> {
-  const stdout = new StreamCollector(maxBytes, options.outputBudget, options.onStdout)
-  const stderr = new StreamCollector(maxBytes, options.outputBudget, options.onStderr)
-  const { exit, missed } = await readToEnd(driver, options.signal, (event) => {
-    const stream = event.type === 'stdout' ? stdout : stderr
-    stream.push(event.data)
-    return options.outputBudget?.pace?.(event.data.byteLength)
-  })
-  stdout.flush()
-  stderr.flush()
-  const { exitCode, signal, timedOut, oom, durationMs } = exit
-  return {
-    exitCode,
-    stdout: stdout.text(),
-    stderr: stderr.text(),
-    signal,
-    timedOut,
-    truncated: missed || stdout.truncated || stderr.truncated,
-    oom,
-    durationMs,
-  }
-}
-
-/** Yields all remaining events. If the beginning was dropped, starts at the oldest event and reports it. */
-async function readToEnd(
-  driver: ProcessDriver,
-  signal: AbortSignal | undefined,
-  onOutput: (event: Extract<ProcessEvent, { data: Uint8Array }>) => Promise<void> | undefined,
-): Promise<{ exit: ExitEvent; missed: boolean }> {
-  let after = 0
-  let missed = false
-  for (;;) {
-    try {
-      for await (const event of driver.events(after, signal)) {
-        if (event.type === 'exit') return { exit: event, missed }
-        const pause = onOutput(event)
-        if (pause) await pause
-        after = event.seq
-      }
-    } catch (error) {
-      const oldest = SandboxError.is(error, 'gone') ? error.details.oldest : undefined
-      if (typeof oldest !== 'number' || oldest - 1 <= after) throw error
-      missed = true
-      after = oldest - 1
-      continue
-    }
-    throw new SandboxError(
-      'connection_lost',
-      `The output of process ${driver.execId} ended without an exit status.`,
-    )
-  }
-}
-
-class StreamCollector {
-  readonly #kept: HeadTail
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  readonly #listener: ((text: string) => void) | undefined
-
-  constructor(
-    maxBytes: number,
-    budget: OutputBudget | undefined,
-    listener: ((text: string) => void) | undefined,
-  ) {
-    this.#kept = new HeadTail(maxBytes, budget)
-    this.#listener = listener
-  }
-
-  get truncated(): boolean {
-    return this.#kept.truncated
-  }
-
-  push(data: Uint8Array): void {
-    this.#kept.push(data)
-    if (this.#listener) this.#tell(this.#decoder.decode(data, { stream: true }))
-  }
-
-  flush(): void {
-    if (this.#listener) this.#tell(this.#decoder.decode())
-  }
-
-  text(): string {
-    return this.#kept.text()
-  }
-
-  #tell(text: string): void {
-    if (text !== '') this.#listener?.(text)
-  }
-}
-
-async function* only(
-  type: 'stdout' | 'stderr',
-  events: AsyncIterable<ProcessEvent>,
-): AsyncGenerator<Uint8Array> {
-  for await (const event of events) if (event.type === type) yield event.data
-}

@@ -9,8 +9,12 @@ import type {
   CreateSandboxOpts,
   GetOrCreateOpts,
   GetSandboxOpts,
+  HandlePage,
   Isolation,
   ListSandboxesOpts,
+  Needs,
+  Offers,
+  SandboxByName,
   SandboxHandle,
   SandboxPage,
   SandboxProviderCore,
@@ -18,6 +22,8 @@ import type {
   SnapshotInfo,
 } from '../spec/index.ts'
 import type { CreateSpec, ProviderDriver, SandboxDriver } from './driver.ts'
+import { handlesOf } from './list-handles.ts'
+import { checkNetwork } from './network/check.ts'
 import { DriverSandbox } from './sandbox.ts'
 import { unsupported } from './supports.ts'
 import {
@@ -27,7 +33,7 @@ import {
   checkLabels,
   checkMs,
   checkName,
-  checkPort,
+  checkPorts,
   checkResources,
   invalid,
 } from './validate.ts'
@@ -40,6 +46,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   readonly isolation: Isolation
   readonly capabilities: C
   readonly createOptions: ReadonlySet<CreateOption>
+  readonly snapshotInterrupts: boolean
   readonly #driver: ProviderDriver<C>
   /** Pending getOrCreate calls by name, so that concurrent callers share one. */
   readonly #creating = new Map<string, Promise<unknown>>()
@@ -50,6 +57,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     this.isolation = driver.isolation
     this.capabilities = driver.capabilities
     this.createOptions = new Set(driver.createOptions)
+    this.snapshotInterrupts = driver.snapshotInterrupts
   }
 
   async create(options: CreateSandboxOpts = {}): Promise<SandboxHandle<C>> {
@@ -57,13 +65,15 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     return this.#create(options)
   }
 
-  async get(sandboxId: string, options: GetSandboxOpts = {}): Promise<SandboxHandle<C>> {
+  async get(sandbox: string | SandboxByName, options: GetSandboxOpts = {}): Promise<SandboxHandle<C>> {
     checkKnown(options, ['resume', 'signal'], 'get()')
-    const id = nativeId(this.name, sandboxId)
-    throwIfAborted(options.signal)
-    return this.#handle(
-      await this.#driver.open(id, { resume: options.resume ?? true }, { signal: options.signal }),
-    )
+    const { resume = true, signal } = options
+    throwIfAborted(signal)
+    const id =
+      typeof sandbox === 'object' && sandbox !== null
+        ? await this.#idOf(sandbox, signal)
+        : nativeId(this.name, sandbox)
+    return this.#handle(await this.#driver.open(id, { resume }, { signal }))
   }
 
   async getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>> {
@@ -89,6 +99,13 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     return this.#driver.list(filter, { signal })
   }
 
+  async listHandles(options: ListSandboxesOpts = {}): Promise<HandlePage<C>> {
+    const { signal } = options
+    return handlesOf(await this.list(options), async ({ sandboxId }) =>
+      this.#handle(await this.#driver.open(sandboxId, { resume: false }, { signal })),
+    )
+  }
+
   async destroy(sandboxId: string, options: CallOptions = {}): Promise<boolean> {
     const id = nativeId(this.name, sandboxId)
     throwIfAborted(options.signal)
@@ -100,20 +117,42 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     return this.#driver.health(options)
   }
 
-  async listSnapshots(options: CallOptions = {}): Promise<SnapshotInfo[]> {
+  async listSnapshots(this: SnapshotOwner<C>, options: CallOptions = {}): Promise<SnapshotInfo[]> {
     if (!this.capabilities.snapshot || !this.#driver.listSnapshots)
       throw unsupported({ provider: this.name }, 'snapshot')
     throwIfAborted(options.signal)
     return this.#driver.listSnapshots(options)
   }
 
-  async deleteSnapshot(snapshotId: string, options: CallOptions = {}): Promise<boolean> {
+  async deleteSnapshot(
+    this: SnapshotOwner<C>,
+    snapshotId: string,
+    options: CallOptions = {},
+  ): Promise<boolean> {
     if (!this.capabilities.snapshot || !this.#driver.deleteSnapshot)
       throw unsupported({ provider: this.name }, 'snapshot')
     if (typeof snapshotId !== 'string' || snapshotId === '')
       throw invalid('`snapshotId` must be a non-empty string.')
     throwIfAborted(options.signal)
     return this.#driver.deleteSnapshot(snapshotId, options)
+  }
+
+  async #idOf(sandbox: SandboxByName, signal: AbortSignal | undefined): Promise<string> {
+    checkKnown(sandbox, ['name'], 'The first argument of get()')
+    const name = checkName(sandbox.name)
+    if (!this.createOptions.has('name'))
+      throw new SandboxError('unsupported', `Sandboxes of the provider “${this.name}” have no names.`, {
+        provider: this.name,
+        details: { option: 'name' },
+        hint: 'Use the id, or find the sandbox by its labels with list({ labels }).',
+      })
+    const id = await this.#driver.find(name, { signal })
+    if (id !== undefined) return id
+    throw new SandboxError('not_found', `There is no sandbox with the name “${name}”.`, {
+      provider: this.name,
+      details: { name },
+      hint: 'getOrCreate() creates it if it does not exist.',
+    })
   }
 
   async #findOrCreate(
@@ -184,11 +223,7 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   }
 
   #handle(driver: SandboxDriver): SandboxHandle<C> {
-    // The class has the methods of all abilities; the type shows those of this provider.
-    return new DriverSandbox(driver, {
-      provider: this.name,
-      capabilities: this.capabilities,
-    }) as unknown as SandboxHandle<C>
+    return new DriverSandbox(driver, { provider: this.name, capabilities: this.capabilities })
   }
 
   #createSpec(options: CreateSandboxOpts, deferReady: boolean): CreateSpec {
@@ -214,8 +249,14 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
     }
     if (given.name !== undefined) checkName(given.name)
     if (lifetimeMs !== undefined) checkMs(lifetimeMs, 'lifetimeMs')
-    for (const port of given.ports ?? []) checkPort(port)
+    const ports = given.ports === undefined ? undefined : checkPorts(given.ports)
+    const network =
+      given.network === undefined
+        ? undefined
+        : checkNetwork(given.network, { provider: this.name, capabilities: this.capabilities })
     if (given.resources !== undefined) checkResources(given.resources)
+    if (given.user !== undefined && given.user !== 'root')
+      throw invalid(`\`user\` is ${String(given.user)}.`, 'Use root, or omit it.')
     if (
       given.providerOptions !== undefined &&
       (typeof given.providerOptions !== 'object' || given.providerOptions === null)
@@ -228,15 +269,27 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
       if (value !== undefined && (typeof value !== 'string' || value === ''))
         throw invalid(`\`${option}\` must be a non-empty string.`)
     }
+    const other = (['image', 'snapshotId'] as const).find((option) => given[option] !== undefined)
+    if (given.runtime !== undefined && other !== undefined)
+      throw invalid(
+        `\`runtime\` and \`${other}\` are both given.`,
+        'Both select the programs. Pass one of them.',
+      )
     if (given.repo !== undefined) cloneCommand({ url: given.repo, token: given.gitToken, target: '.' })
     return {
       ...given,
+      ports,
+      network,
       labels: checkLabels(given.labels),
       envVars: checkEnv(given.envVars, 'envVars'),
       deferReady,
     }
   }
 }
+
+/** Makes the methods of the ability `snapshot` callable only on a provider that may have it. */
+type SnapshotOwner<C extends Capabilities> =
+  Offers<C, 'snapshot'> extends true ? DriverProvider<C> : DriverProvider<C> & Needs<'snapshot'>
 
 const createOptionNames = [
   'name',
@@ -250,6 +303,8 @@ const createOptionNames = [
   'runtime',
   'ports',
   'resources',
+  'user',
+  'network',
   'repo',
   'gitToken',
   'providerOptions',

@@ -1,7 +1,9 @@
-import type { AllCapabilities, RestrictedAbility, RestrictedSandbox, SandboxHandle } from '../spec/index.ts'
+import type { Capabilities, RestrictedAbility, RestrictedSandbox, SandboxHandle } from '../spec/index.ts'
 
 /** Returns a new object with bound methods. No prototype and no property leads back to the full handle. */
-export function restrict(sandbox: SandboxHandle<AllCapabilities>): RestrictedSandbox<AllCapabilities> {
+export function restrict<C extends Capabilities>(
+  sandbox: SandboxHandle & { readonly capabilities: C },
+): RestrictedSandbox<C> {
   const view = Object.create(null) as Record<string, unknown>
   for (const name of properties) if (sandbox[name] !== undefined) view[name] = sandbox[name]
   for (const name of methods) view[name] = (sandbox[name] as (...args: unknown[]) => unknown).bind(sandbox)
@@ -9,10 +11,10 @@ export function restrict(sandbox: SandboxHandle<AllCapabilities>): RestrictedSan
   view.capabilities = Object.freeze(
     Object.fromEntries(Object.entries(sandbox.capabilities).filter(([ability]) => allowed.includes(ability))),
   )
-  return Object.freeze(view) as unknown as RestrictedSandbox<AllCapabilities>
+  return Object.freeze(view) as unknown as RestrictedSandbox<C>
 }
 
-const properties = ['id', 'sandboxId', 'provider', 'name', 'workdir', 'files'] as const
+const properties = ['id', 'sandboxId', 'provider', 'name', 'workdir', 'writablePaths', 'files'] as const
 const methods = [
   'status',
   'runCommand',
@@ -24,11 +26,12 @@ const methods = [
   'openShell',
   'openTerminal',
 ] as const
-/** `stdin` and `watch` add no method to the sandbox itself, but determine what its processes and files can do. */
-const abilities: ReadonlyArray<RestrictedAbility | 'stdin' | 'watch'> = [
+const abilities: readonly RestrictedAbility[] = [
   'reattach',
   'shell',
   'terminal',
   'stdin',
+  'mergedOutput',
+  'orderedOutput',
   'watch',
 ]

@@ -1,17 +1,18 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/calls/abort.ts'
-import { maybeDone } from '../shared/calls/maybe-done.ts'
+import { afterStart, maybeDone } from '../shared/calls/maybe-done.ts'
 import { chunksOf } from '../shared/output/bytes.ts'
 import type {
   Ability,
-  AllCapabilities,
   Bytes,
   BytesSource,
   CallOptions,
   Capabilities,
   CommandResult,
   DetachedCommandOptions,
+  EndpointOptions,
   ForkOptions,
+  Network,
   OpenShellOptions,
   OpenTerminalOptions,
   ProcessHandle,
@@ -28,10 +29,15 @@ import type {
   SnapshotOptions,
   SpawnOptions,
 } from '../spec/index.ts'
+import { defaultMaxOutputBytes, OutputCollector, type OutputListeners, withOutput } from './collect.ts'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { endOnAbort } from './end-on-abort.ts'
+import { checkProtocol, withProtocol } from './endpoint.ts'
 import { DriverFiles } from './files.ts'
-import { collect, defaultMaxOutputBytes, SandboxProcess } from './process.ts'
+import { checkNetwork } from './network/check.ts'
+import { SandboxProcess } from './process.ts'
 import { restrict } from './restricted.ts'
+import { withPartialOutput } from './shell-output.ts'
 import { unsupported } from './supports.ts'
 import { download, upload } from './transfer.ts'
 import {
@@ -47,36 +53,46 @@ import {
   invalid,
 } from './validate.ts'
 
-export interface SandboxOwner {
+export interface SandboxOwner<C extends Capabilities = Capabilities> {
   readonly provider: string
-  readonly capabilities: Capabilities
+  readonly capabilities: C
 }
 
 /**
  * Implements the contract over a driver, with the methods of all abilities. The provider's type hides the missing
  * ones; calling one throws `unsupported` before any work.
  */
-export class DriverSandbox implements SandboxHandle<AllCapabilities> {
+export class DriverSandbox<C extends Capabilities = Capabilities> implements SandboxHandle {
   readonly id: string
   readonly sandboxId: string
   readonly provider: string
   readonly name?: string
-  readonly capabilities: AllCapabilities
+  readonly capabilities: C
   readonly workdir: string
-  readonly files: SandboxFiles<AllCapabilities>
+  readonly writablePaths?: readonly string[]
+  readonly files: SandboxFiles
   readonly #driver: SandboxDriver
-  readonly #owner: SandboxOwner
+  readonly #owner: SandboxOwner<C>
 
-  constructor(driver: SandboxDriver, owner: SandboxOwner) {
+  constructor(driver: SandboxDriver, owner: SandboxOwner<C>) {
     this.#driver = driver
     this.#owner = owner
     this.provider = owner.provider
     this.sandboxId = driver.sandboxId
     this.id = `${owner.provider}:${driver.sandboxId}`
     if (driver.name !== undefined) this.name = driver.name
-    this.capabilities = owner.capabilities as AllCapabilities
+    this.capabilities = owner.capabilities
     this.workdir = driver.workdir
+    if (driver.writablePaths !== undefined) this.writablePaths = Object.freeze([...driver.writablePaths])
     this.files = new DriverFiles(driver.files, owner)
+  }
+
+  get ports(): readonly number[] {
+    return Object.freeze([...(this.#driver.ports ?? [])])
+  }
+
+  get network(): Network | undefined {
+    return this.#driver.network
   }
 
   async status(options: CallOptions = {}): Promise<SandboxStatus> {
@@ -89,17 +105,22 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
   }
 
   runCommand(options: RunCommandOptions): Promise<CommandResult>
-  runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<AllCapabilities>>
+  runCommand(options: DetachedCommandOptions): Promise<ProcessHandle>
   async runCommand(
     options: RunCommandOptions | DetachedCommandOptions,
   ): Promise<CommandResult | ProcessHandle> {
     if (options?.detached) return this.spawn(options)
     checkKnown(options ?? {}, runOptions, 'runCommand()')
     const { onStdout, onStderr, maxOutputBytes, outputBudget, signal } = options
-    const max =
-      maxOutputBytes === undefined
-        ? defaultMaxOutputBytes
-        : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30)
+    const collector = new OutputCollector({
+      maxBytes:
+        maxOutputBytes === undefined
+          ? defaultMaxOutputBytes
+          : checkCount(maxOutputBytes, 'maxOutputBytes', 2 ** 30),
+      onStdout,
+      onStderr,
+      outputBudget,
+    })
     const input = new InputErrors()
     const process = await this.#spawn(options, input)
     // On cancellation the program and its descendants are killed before the call rejects.
@@ -108,23 +129,31 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
       killed = process.kill('SIGKILL', {}).catch(() => {})
     })
     try {
-      const result = await collect(process, max, { onStdout, onStderr, outputBudget })
-      if (signal?.aborted) throw abortedError(signal, `The command ${options.cmd}`)
+      const result = await collector.read(process)
+      if (signal?.aborted)
+        throw withOutput(abortedError(signal, `The command ${options.cmd}`), collector.partial())
       if (input.error !== undefined) throw input.error
       return result
     } catch (error) {
       // A listener that throws also ends the command: its output has no reader left.
       if (!killed) await process.kill('SIGKILL', {}).catch(() => {})
-      throw maybeDone(error)
+      throw afterStart(error)
     } finally {
       forget()
       await killed
     }
   }
 
-  async spawn(options: SpawnOptions): Promise<ProcessHandle<AllCapabilities>> {
+  async spawn(options: SpawnOptions): Promise<ProcessHandle> {
     checkKnown(options ?? {}, spawnOptions, 'spawn()')
-    return this.#wrap(await this.#spawn(options))
+    const process = await this.#spawn(options)
+    const { onStdout, onStderr, signal } = options
+    if (!signal) return this.#wrap(process, { onStdout, onStderr })
+    if (signal.aborted) {
+      await process.kill('SIGKILL', {}).catch(() => {})
+      throw abortedError(signal, `The command ${options.cmd}`)
+    }
+    return this.#wrap(endOnAbort(process, signal), { onStdout, onStderr })
   }
 
   async readFile(remotePath: string, options: CallOptions = {}): Promise<Bytes> {
@@ -148,7 +177,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     )
   }
 
-  restricted(): RestrictedSandbox<AllCapabilities> {
+  restricted(): RestrictedSandbox<C> {
     return restrict(this)
   }
 
@@ -167,7 +196,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     }
   }
 
-  async getProcess(execId: string, options: CallOptions = {}): Promise<ProcessHandle<AllCapabilities>> {
+  async getProcess(execId: string, options: CallOptions = {}): Promise<ProcessHandle> {
     const driver = this.#need('reattach', 'getProcess', options)
     return this.#wrap(await driver.getProcess(checkPath(execId, 'execId'), options))
   }
@@ -184,7 +213,8 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     if (options.name !== undefined) checkName(options.name)
     if (options.cwd !== undefined) checkPath(options.cwd, 'cwd')
     throwIfAborted(options.signal)
-    return driver.openShell({ ...options, env: checkEnv(options.env) }, { signal: options.signal })
+    const given = { ...options, env: checkEnv(options.env) }
+    return withPartialOutput(await driver.openShell(given, { signal: options.signal }))
   }
 
   async openTerminal(options: OpenTerminalOptions = {}): Promise<SandboxTerminal> {
@@ -205,11 +235,15 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     )
   }
 
-  async getEndpoint(port: number, options: CallOptions = {}): Promise<SandboxEndpoint> {
-    return this.#need('ports', 'getEndpoint', options).getEndpoint(checkPort(port), options)
+  async getEndpoint(port: number, options: EndpointOptions = {}): Promise<SandboxEndpoint> {
+    const driver = this.#need('ports', 'getEndpoint', options)
+    checkKnown(options, ['protocol', 'signal'], 'getEndpoint()')
+    const [checked, protocol] = [checkPort(port), checkProtocol(options.protocol)]
+    const endpoint = await driver.getEndpoint(checked, { signal: options.signal })
+    return withProtocol(endpoint, protocol, this.provider)
   }
 
-  async getUrl(port: number, options: CallOptions = {}): Promise<string> {
+  async getUrl(port: number, options: EndpointOptions = {}): Promise<string> {
     return (await this.getEndpoint(port, options)).url
   }
 
@@ -236,7 +270,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     return driver.snapshot(options.name, { signal: options.signal })
   }
 
-  async fork(options: ForkOptions = {}): Promise<Array<SandboxHandle<AllCapabilities> | Error>> {
+  async fork(options: ForkOptions = {}): Promise<Array<DriverSandbox<C> | Error>> {
     const driver = this.#need('fork', 'fork')
     throwIfAborted(options.signal)
     const forks = await driver.fork(checkCount(options.count ?? 1, 'count', 1000), { signal: options.signal })
@@ -249,6 +283,11 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
 
   async refreshActivity(options: CallOptions = {}): Promise<void> {
     await this.#need('activity', 'refreshActivity', options).refreshActivity(options)
+  }
+
+  async setNetwork(network: Network, options: CallOptions = {}): Promise<void> {
+    const driver = this.#need('egress', 'setNetwork', options)
+    await driver.setNetwork(checkNetwork(network, this.#owner), options)
   }
 
   #need<M extends keyof SandboxDriver>(
@@ -267,8 +306,8 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     return this.#driver as SandboxDriver & Required<Pick<SandboxDriver, M>>
   }
 
-  #wrap(process: ProcessDriver): ProcessHandle<AllCapabilities> {
-    return new SandboxProcess(process, this.#owner)
+  #wrap(process: ProcessDriver, listeners?: OutputListeners): ProcessHandle {
+    return new SandboxProcess(process, this.#owner, listeners)
   }
 
   async #spawn(options: SpawnOptions, input?: InputErrors): Promise<ProcessDriver> {
@@ -276,6 +315,7 @@ export class DriverSandbox implements SandboxHandle<AllCapabilities> {
     const spec =
       input && typeof checked.stdin !== 'string' ? { ...checked, stdin: input.watch(checked.stdin) } : checked
     if (spec.stdin === 'pipe' && !this.capabilities.stdin) throw unsupported(this.#owner, 'stdin')
+    if (spec.merged && !this.capabilities.mergedOutput) throw unsupported(this.#owner, 'mergedOutput')
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
     try {
       return await this.#driver.spawn(spec, { signal: options.signal })
@@ -308,6 +348,9 @@ const spawnOptions = [
   'timeoutMs',
   'signal',
   'stdin',
+  'output',
+  'onStdout',
+  'onStderr',
   'detached',
   'execId',
   'outputBufferBytes',
@@ -320,6 +363,7 @@ const runOptions = [
   'timeoutMs',
   'signal',
   'stdin',
+  'output',
   'detached',
   'onStdout',
   'onStderr',
@@ -341,9 +385,15 @@ function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
     execId: options.execId === undefined ? undefined : checkExecId(options.execId),
     stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
     detached: options.detached ?? false,
+    merged: checkOutput(options.output) === 'merged',
     reading,
     outputBufferBytes: checkCount(options.outputBufferBytes ?? 8 * 1024 * 1024, 'outputBufferBytes', 2 ** 30),
   }
+}
+
+function checkOutput(output: unknown): unknown {
+  if (output === undefined || output === 'separate' || output === 'merged') return output
+  throw invalid(`\`output\` is ${JSON.stringify(output)}.`, "Use 'separate' or 'merged'.")
 }
 
 function checkExecId(id: unknown): string {

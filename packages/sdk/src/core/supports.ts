@@ -1,28 +1,22 @@
 import { SandboxError } from '../errors.ts'
-import type { Ability, Capabilities, Parts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
-
-/** The methods of an ability, for a sandbox whose other abilities are unknown. */
-type With<A extends Ability> = Parts<{ readonly [K in A]: 'native' }, 'sandbox'> & {
-  readonly files: Parts<{ readonly [K in A]: 'native' }, 'files'>
-}
-
-type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-  readonly capabilities: Capabilities
-}
+import type { Ability, Capabilities, Needs, PartOf } from '../spec/index.ts'
 
 /**
  * Whether a sandbox or provider has an ability. Narrows the type:
  *
  *     if (supports(sandbox, 'snapshot')) await sandbox.snapshot()
  */
-export function supports<S extends SandboxCore<Capabilities>, A extends Ability>(
+export function supports<
+  S extends { readonly capabilities: Capabilities; readonly sandboxId: string },
+  A extends Ability,
+>(
   sandbox: S,
   ability: A,
-): sandbox is S & With<A>
-export function supports<P extends AnyProvider, A extends Ability>(
+): sandbox is S & Needs<A> & PartOf<A, 'sandbox'> & { readonly files: PartOf<A, 'files'> }
+export function supports<P extends { readonly capabilities: Capabilities }, A extends Ability>(
   provider: P,
   ability: A,
-): provider is P & Parts<{ readonly [K in A]: 'native' }, 'provider'>
+): provider is P & Needs<A> & PartOf<A, 'provider'>
 export function supports(subject: { readonly capabilities: Capabilities }, ability: Ability): boolean {
   return subject.capabilities[ability] !== undefined
 }

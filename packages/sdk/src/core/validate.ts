@@ -24,6 +24,15 @@ export function checkPort(port: unknown): number {
   })
 }
 
+/** Without repetitions, in ascending order. */
+export function checkPorts(ports: unknown): number[] {
+  if (!Array.isArray(ports) || ports.length > mostPorts)
+    throw invalid(`\`ports\` must be an array of at most ${mostPorts} port numbers.`)
+  return [...new Set(ports.map(checkPort))].sort((a, b) => a - b)
+}
+
+const mostPorts = 100
+
 /** Longer timers would fire immediately, so they are rejected. */
 const maxMs = 2 ** 31 - 1
 
@@ -43,14 +52,15 @@ export function checkCount(value: unknown, option: string, max: number): number 
 export function checkEnv(env: unknown, option = 'env'): Record<string, string> {
   if (env === undefined) return {}
   if (typeof env !== 'object' || env === null) throw invalid(`\`${option}\` must be an object of strings.`)
-  for (const [key, value] of Object.entries(env)) {
+  const given = Object.entries(env).filter(([, value]) => value !== undefined)
+  for (const [key, value] of given) {
     if (key === '' || /[=\0]/.test(key))
       throw invalid(`\`${option}\` contains an invalid variable name: ${JSON.stringify(key)}.`)
     if (typeof value !== 'string')
       throw invalid(`\`${option}.${key}\` must be a string.`, 'Convert it with String(value), or omit it.')
     if (value.includes('\0')) throw invalid(`\`${option}.${key}\` contains a NUL character.`)
   }
-  return { ...(env as Record<string, string>) }
+  return Object.fromEntries(given)
 }
 
 export function checkLabels(labels: unknown, option = 'labels'): Record<string, string> {
@@ -107,10 +117,13 @@ export function checkMode(mode: unknown): number {
 export function checkKnown(options: object, known: readonly string[], call: string): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
-    const near = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2)
+    const [near] = known
+      .map((name) => ({ name, off: distance(name.toLowerCase(), key.toLowerCase()) }))
+      .filter(({ off }) => off <= 2)
+      .sort((a, b) => a.off - b.off)
     throw invalid(
       `${call} has no option \`${key}\`.`,
-      near ? `Did you mean \`${near}\`?` : `It takes: ${known.join(', ')}.`,
+      near ? `Did you mean \`${near.name}\`?` : `It takes: ${known.join(', ')}.`,
     )
   }
 }

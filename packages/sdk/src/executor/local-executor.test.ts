@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -17,9 +18,7 @@ describe('LocalSandboxExecutor', () => {
     executor = make()
     folder = (await executor.sandbox()).workdir
   })
-  afterEach(async () => {
-    await (await executor.sandbox()).destroy()
-  })
+  afterEach(() => executor.cleanup())
 
   describe('execute', () => {
     it('should execute allowed commands', async () => {
@@ -93,7 +92,7 @@ describe('LocalSandboxExecutor', () => {
     it('any command can be allowed explicitly', async () => {
       const open = make({ allowedCommands: 'any' })
       expect((await open.execute('sh', ['-c', 'echo $((6 * 7))'])).stdout).toBe('42\n')
-      await (await open.sandbox()).destroy()
+      await open.cleanup()
     })
 
     it('runs in the sandbox’s folder with the given cwd and env, not in the server’s (136)', async () => {
@@ -116,7 +115,7 @@ describe('LocalSandboxExecutor', () => {
       const result = await small.execute('seq', ['100000'])
       expect(result.truncated).toBe(true)
       expect(result.stdout).toMatch(/^1\n2\n.*bytes left out.*100000\n$/s)
-      await (await small.sandbox()).destroy()
+      await small.cleanup()
     })
   })
 
@@ -168,30 +167,103 @@ describe('LocalSandboxExecutor', () => {
     })
   })
 
+  describe('executeLine', () => {
+    it('runs one allowed program, with quotes as in a shell', async () => {
+      const line = `printf '%s|' "two words" it\\'s "a \\"b\\"" ''`
+      expect((await executor.executeLine(line)).stdout).toBe(`two words|it's|a "b"||`)
+    })
+
+    it.each([
+      'ls | sort',
+      'ls > x',
+      'ls; ls',
+      'echo $HOME',
+      'echo "$(ls)"',
+      'echo `ls`',
+      'ls *',
+      'ls\nls',
+      "echo 'a",
+    ])('rejects what needs a shell: %j', async (line) => {
+      await expect(executor.executeLine(line)).rejects.toMatchObject({ code: 'forbidden' })
+    })
+
+    it.each(['curl example.com', 'sh -c ls', 'PATH=. ls', '/bin/ls', "'ls -l'", ''])(
+      'the allow-list cannot be bypassed with %j',
+      async (line) => {
+        await expect(executor.executeLine(line)).rejects.toMatchObject({ code: 'forbidden' })
+      },
+    )
+
+    it('is a shell line if any command is allowed', async () => {
+      const open = make({ allowedCommands: 'any' })
+      const result = await open.executeLine('cd / && x=({a,b}); echo $x | tr a B; exit 3')
+      expect(result).toMatchObject({ stdout: 'B\n', exitCode: 3 })
+      await open.cleanup()
+    })
+  })
+
   describe('cleanup', () => {
     it('should remove all files from sandbox', async () => {
       await executor.writeFile('a/b', '')
       await executor.writeFile('.c', '')
       const running = await (await executor.sandbox()).spawn({ cmd: 'sleep', args: ['1000'] })
       await executor.cleanup()
-      expect(await executor.listFiles()).toEqual([])
+      expect(existsSync(folder)).toBe(false)
       expect((await running.wait()).signal).toBe('SIGKILL')
+      expect(await executor.listFiles()).toEqual([])
     })
 
     it('should recreate empty sandbox directory', async () => {
       await executor.writeFile('a', '')
       await executor.cleanup()
-      expect(await readdir(folder)).toEqual([])
+      // At the next call, so that a conversation that has ended leaves nothing.
+      expect(await executor.listFiles()).toEqual([])
+      const { workdir } = await executor.sandbox()
+      expect(await readdir(workdir)).toEqual([])
       await executor.writeFile('again', 'x')
-      expect(await readdir(folder)).toEqual(['again'])
+      expect(await readdir(workdir)).toEqual(['again'])
     })
 
-    it('does not affect other conversations (138)', async () => {
-      const other = make({ conversationId: 'other' })
-      await other.writeFile('mine', 'x')
-      await executor.cleanup()
-      expect(await other.readFile('mine')).toBe('x')
-      await (await other.sandbox()).destroy()
+    it('leaves no folder, whether the executor was used or not', async () => {
+      const own = path.join(directory, 'own')
+      const used = make({ directory: own, conversationId: 'used' })
+      await used.writeFile('a/b', 'x')
+      await used.cleanup()
+      expect(existsSync(own)).toBe(false)
+      await used.cleanup()
+      await make({ directory: own }).cleanup()
+      expect(existsSync(own)).toBe(false)
+    })
+
+    it('keeps what else is in the directory', async () => {
+      const own = path.join(directory, 'with-notes')
+      await mkdir(own)
+      await writeFile(path.join(own, 'note'), '')
+      const used = make({ directory: own })
+      await used.writeFile('a', 'x')
+      await used.cleanup()
+      expect(await readdir(own)).toEqual(['note'])
+    })
+
+    it('finds the sandbox of another executor of the conversation', async () => {
+      const own = path.join(directory, 'requests')
+      await make({ directory: own, conversationId: 'c' }).writeFile('a', 'x')
+      await make({ directory: own, conversationId: 'c' }).cleanup()
+      expect(existsSync(own)).toBe(false)
+    })
+
+    it('does not affect other conversations (138), also if they begin and end meanwhile', async () => {
+      const own = path.join(directory, 'busy')
+      const conversation = async (name: string) => {
+        const each = make({ directory: own, conversationId: name })
+        for (let turn = 0; turn < 15; turn += 1) {
+          await each.writeFile('mine', `${name} ${turn}`)
+          expect(await each.readFile('mine')).toBe(`${name} ${turn}`)
+          await each.cleanup()
+        }
+      }
+      await Promise.all(['a', 'b', 'c', 'd'].map(conversation))
+      expect(existsSync(own)).toBe(false)
     })
   })
 })

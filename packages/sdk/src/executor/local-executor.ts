@@ -1,31 +1,33 @@
 import path from 'node:path'
 import { SandboxError } from '../errors.ts'
-import { type LocalCapabilities, LocalProvider } from '../providers/local/index.ts'
-import type { CommandResult, SandboxHandle } from '../spec/index.ts'
+import { removeEmptyRoot } from '../folder/empty-root.ts'
+import { LocalProvider } from '../providers/local/index.ts'
+import type { CreateOption, SandboxCore } from '../spec/index.ts'
 import { AllowList, defaultAllowedCommands } from './allow-list.ts'
-import type { ExecuteOptions } from './executor.ts'
-import { ProviderSandboxExecutor } from './provider-executor.ts'
+import type { ExecutorProvider } from './conversation.ts'
+import type { ExecuteOptions, ExecuteResult } from './executor.ts'
+import { wordsOf } from './line-words.ts'
+import { ProviderSandboxExecutor, type ProviderSandboxExecutorOptions } from './provider-executor.ts'
 
-export interface LocalSandboxExecutorOptions {
-  conversationId?: string
+export interface LocalSandboxExecutorOptions
+  extends Pick<ProviderSandboxExecutorOptions, 'conversationId' | 'timeoutMs' | 'maxOutputBytes' | 'onOpen'> {
   /** The folder for files of conversations. Default: `.sandbox` in the current directory. */
   directory?: string
   /** Names of programs that may be started, or `'any'`. Default: programs for files and text, python3 and node. */
   allowedCommands?: readonly string[] | 'any'
-  timeoutMs?: number
-  maxOutputBytes?: number
 }
 
 /** Runs commands on this machine, for development. No isolation; the allow-list is a guard rail. */
 export class LocalSandboxExecutor extends ProviderSandboxExecutor {
   readonly #allowed: AllowList | undefined
+  readonly #root: string
 
   constructor(options: LocalSandboxExecutorOptions = {}) {
     const { directory = '.sandbox', allowedCommands = defaultAllowedCommands, ...rest } = options
-    super({
-      ...rest,
-      provider: new LocalProvider({ root: path.resolve(directory), acceptNoIsolation: true }),
-    })
+    const root = path.resolve(directory)
+    // A local sandbox does not end by itself.
+    super({ ...rest, provider: new LocalFolder(root), keepAlive: false })
+    this.#root = root
     this.#allowed = allowedCommands === 'any' ? undefined : new AllowList(allowedCommands)
   }
 
@@ -33,7 +35,7 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
     command: string,
     args: readonly string[] = [],
     options: ExecuteOptions = {},
-  ): Promise<CommandResult> {
+  ): Promise<ExecuteResult> {
     if (options.sudo)
       throw new SandboxError('unsupported', 'The local executor does not run commands as root.', {
         hint: 'Omit sudo.',
@@ -42,15 +44,50 @@ export class LocalSandboxExecutor extends ProviderSandboxExecutor {
     return super.execute(command, args, options)
   }
 
-  /** Ends all processes and empties the conversation's folder. Other conversations are not affected. */
+  /** With an allow-list, the line is one program with arguments: no shell runs, so it cannot start others. */
+  override async executeLine(line: string, options?: ExecuteOptions): Promise<ExecuteResult> {
+    if (!this.#allowed) return super.executeLine(line, options)
+    const [command = '', ...args] = wordsOf(line)
+    return this.execute(command, args, options)
+  }
+
+  /**
+   * Ends all processes, and removes the conversation's folder. The last conversation also removes `directory`. The
+   * next call creates both again.
+   */
   override async cleanup(): Promise<void> {
-    const sandbox = (await this.sandbox()) as LocalSandbox
-    for (const { execId, running } of await sandbox.listProcesses()) {
-      if (running) await (await sandbox.getProcess(execId)).kill('SIGKILL')
-    }
-    for (const name of await sandbox.files.readdir('.'))
-      await sandbox.files.rm(name, { recursive: true, force: true })
+    await super.cleanup()
+    await removeEmptyRoot(this.#root)
   }
 }
 
-type LocalSandbox = SandboxHandle<LocalCapabilities>
+/** Uses a new provider for each opening, because a cleanup may have removed the root that a provider has prepared. */
+class LocalFolder implements ExecutorProvider {
+  readonly name = 'local'
+  readonly createOptions: ReadonlySet<CreateOption>
+  readonly #root: string
+
+  constructor(root: string) {
+    this.#root = root
+    this.createOptions = this.#provider().createOptions
+  }
+
+  async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return (await this.#provider().getOrCreate(options)) as unknown as SandboxCore
+      } catch (error) {
+        // The cleanup of another conversation removed the empty root at this moment.
+        if (!SandboxError.is(error, 'file_not_found') || attempt === 10) throw error
+      }
+    }
+  }
+
+  list: ExecutorProvider['list'] = (options) => this.#provider().list(options)
+  destroy: ExecutorProvider['destroy'] = (sandboxId) => this.#provider().destroy(sandboxId)
+  deleteSnapshot = (snapshotId: string): Promise<boolean> => this.#provider().deleteSnapshot(snapshotId)
+
+  #provider(): LocalProvider {
+    return new LocalProvider({ root: this.#root, acceptNoIsolation: true })
+  }
+}

@@ -1,13 +1,18 @@
 import { SandboxError } from '../errors.ts'
-import type { CommandResult, CreateSandboxOpts, SandboxCore, SandboxProviderCore } from '../spec/index.ts'
-import type { ExecuteOptions, SandboxExecutor } from './executor.ts'
+import type { CreateSandboxOpts, SandboxCore } from '../spec/index.ts'
+import { Conversation, type ExecutorProvider } from './conversation.ts'
+import type {
+  CallOptions,
+  ExecuteOptions,
+  ExecuteResult,
+  Opening,
+  ReadOptions,
+  SandboxExecutor,
+} from './executor.ts'
+import type { ExecutorKeepAliveOptions } from './kept-alive.ts'
 
 export const defaultTimeoutMs = 10_000
 export const defaultMaxOutputBytes = 1024 * 1024
-
-export type ExecutorProvider = Pick<SandboxProviderCore<never>, 'name' | 'createOptions'> & {
-  getOrCreate(options: CreateSandboxOpts & { name: string }): Promise<SandboxCore>
-}
 
 export interface ProviderSandboxExecutorOptions {
   provider: ExecutorProvider
@@ -19,66 +24,89 @@ export interface ProviderSandboxExecutorOptions {
   timeoutMs?: number
   /** The maximum size of stdout and stderr in a result; longer output sets `truncated`. Default 1 MiB. */
   maxOutputBytes?: number
+  /** Keep the sandbox alive while the conversation uses it. Default true. */
+  keepAlive?: boolean | ExecutorKeepAliveOptions
+  /** Called when the sandbox has been opened: for the first call, and again after it had ended. */
+  onOpen?: (opening: Opening) => void
 }
 
-/** The executor over any provider. The first call creates the sandbox; concurrent calls share it. */
+/**
+ * The executor over any provider. The first call creates the sandbox; concurrent calls share it. If the sandbox has
+ * ended since the last call, the next call opens it again.
+ */
 export class ProviderSandboxExecutor implements SandboxExecutor {
   readonly conversationId: string
   readonly #options: ProviderSandboxExecutorOptions
-  #sandbox: Promise<SandboxCore> | undefined
+  readonly #conversation: Conversation
 
   constructor(options: ProviderSandboxExecutorOptions) {
     this.#options = options
     this.conversationId = options.conversationId ?? crypto.randomUUID()
+    const { provider, create, keepAlive, onOpen } = options
+    this.#conversation = new Conversation({
+      provider,
+      name: `executor-${this.conversationId}`,
+      shared: options.conversationId !== undefined,
+      create,
+      keepAlive,
+      onOpen,
+    })
+  }
+
+  get lastOpening(): Opening | undefined {
+    return this.#conversation.lastOpening
   }
 
   async execute(
     command: string,
     args: readonly string[] = [],
     options: ExecuteOptions = {},
-  ): Promise<CommandResult> {
-    const { cwd, env, timeout = this.#options.timeoutMs ?? defaultTimeoutMs, sudo, signal } = options
-    const sandbox = await this.sandbox()
+  ): Promise<ExecuteResult> {
+    const { timeoutMs = defaultTimeoutMs, maxOutputBytes: ownMax = defaultMaxOutputBytes } = this.#options
+    const { cwd, env, timeout = timeoutMs, sudo, signal, maxOutputBytes = ownMax } = options
     const program = sudo ? { cmd: 'sudo', args: ['-n', '--', command, ...args] } : { cmd: command, args }
-    const maxOutputBytes = this.#options.maxOutputBytes ?? defaultMaxOutputBytes
-    return sandbox.runCommand({ ...program, cwd, env, timeoutMs: timeout, maxOutputBytes, signal })
+    const { value, reopened } = await this.#conversation.use((sandbox) =>
+      sandbox.runCommand({ ...program, cwd, env, timeoutMs: timeout, maxOutputBytes, signal }),
+    )
+    return reopened === undefined ? value : { ...value, reopened }
   }
 
-  async writeFile(path: string, content: string | Uint8Array): Promise<void> {
-    await (await this.sandbox()).files.writeFile(path, content)
+  async executeLine(line: string, options?: ExecuteOptions): Promise<ExecuteResult> {
+    return this.execute('sh', ['-c', bashOrSh, 'sh', line], options)
   }
 
-  async readFile(path: string): Promise<string | null> {
+  async writeFile(path: string, content: string | Uint8Array, { signal }: CallOptions = {}): Promise<void> {
+    await this.#conversation.use(({ files }) => files.writeFile(path, content, { signal }))
+  }
+
+  async readFile(path: string, { maxBytes, signal }: ReadOptions = {}): Promise<string | null> {
     try {
-      return await (await this.sandbox()).files.readFile(path, 'utf8')
+      const read = { encoding: 'utf8', maxBytes, signal } as const
+      return (await this.#conversation.use(({ files }) => files.readFile(path, read))).value
     } catch (error) {
       if (SandboxError.is(error, 'file_not_found')) return null
       throw error
     }
   }
 
-  async listFiles(path = '.'): Promise<string[]> {
-    return (await this.sandbox()).files.readdir(path)
+  async listFiles(path = '.', { signal }: CallOptions = {}): Promise<string[]> {
+    return (await this.#conversation.use(({ files }) => files.readdir(path, { signal }))).value
   }
 
   async cleanup(): Promise<void> {
-    const sandbox = this.#sandbox
-    this.#sandbox = undefined
-    await (await sandbox)?.destroy()
+    await this.#conversation.cleanup()
   }
 
-  /** The conversation's sandbox, for everything beyond this interface. */
+  /** Saves the disk. If the sandbox is gone later, the next one starts from here. `cleanup()` deletes the snapshot. */
+  async snapshot(): Promise<{ snapshotId: string }> {
+    return { snapshotId: await this.#conversation.snapshot() }
+  }
+
+  /** The conversation's sandbox, for everything beyond this interface. The handle is not opened again. */
   async sandbox(): Promise<SandboxCore> {
-    // Stored as a promise, so that concurrent calls share it; removed on failure.
-    this.#sandbox ??= this.#open().catch((error) => {
-      this.#sandbox = undefined
-      throw error
-    })
-    return this.#sandbox
-  }
-
-  async #open(): Promise<SandboxCore> {
-    const { provider, create } = this.#options
-    return provider.getOrCreate({ ...create, name: `executor-${this.conversationId}` })
+    return this.#conversation.sandbox()
   }
 }
+
+/** Models write lines for bash. */
+const bashOrSh = 'command -v bash >/dev/null && exec bash -c "$1" bash; exec sh -c "$1" sh'

@@ -47,7 +47,10 @@ describe('VercelSandboxExecutor', () => {
       const recording = {
         name: 'vercel',
         createOptions: new Set(['runtime', 'lifetimeMs'] as const),
-        getOrCreate: async (options: object) => Promise.reject(asked.push(options)),
+        getOrCreate: async ({ onResume: _, ...options }: { onResume?: unknown }) =>
+          Promise.reject(asked.push(options)),
+        list: async () => [],
+        destroy: async () => false,
       }
       await new VercelSandboxExecutor({ provider: recording, conversationId: 'c' })
         .execute('true')

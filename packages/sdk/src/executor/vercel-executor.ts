@@ -1,24 +1,26 @@
-import { VercelProvider, type VercelProviderOptions, vercelOptionsOf } from '../providers/vercel/index.ts'
-import type { SandboxCore } from '../spec/index.ts'
 import {
-  type ExecutorProvider,
-  ProviderSandboxExecutor,
-  type ProviderSandboxExecutorOptions,
-} from './provider-executor.ts'
+  VercelProvider,
+  type VercelProviderOptions,
+  vercelOptionsOf,
+  vercelRequestToken,
+} from '../providers/vercel/index.ts'
+import type { SandboxCore } from '../spec/index.ts'
+import type { ExecutorProvider } from './conversation.ts'
+import { ProviderSandboxExecutor, type ProviderSandboxExecutorOptions } from './provider-executor.ts'
 
 export interface VercelSandboxExecutorOptions extends Partial<ProviderSandboxExecutorOptions> {
-  /** Default `python3.13`. */
+  /** Default `python3.13` on Vercel; with another `provider`, its own default. */
   runtime?: string
-  /** Options for the default provider. Default: credentials from the environment. */
+  /** Options for the default provider. Default: credentials from the environment, or from the current request. */
   vercel?: VercelProviderOptions
 }
 
 /** The executor over Vercel. Defaults: Python, five minutes, and no allow-list, because a microVM isolates. */
 export class VercelSandboxExecutor extends ProviderSandboxExecutor {
   constructor({
-    runtime = 'python3.13',
     vercel,
     provider = new LateVercelProvider(vercel),
+    runtime = provider.name === 'vercel' ? 'python3.13' : undefined,
     create,
     ...rest
   }: VercelSandboxExecutorOptions = {}) {
@@ -33,16 +35,32 @@ export class VercelSandboxExecutor extends ProviderSandboxExecutor {
 /** Created on first use, so that missing or expired credentials are reported by that call. */
 class LateVercelProvider implements ExecutorProvider {
   readonly name = 'vercel'
-  readonly createOptions = new Set(['runtime', 'lifetimeMs'] as const)
+  readonly createOptions = new Set(['runtime', 'lifetimeMs', 'snapshotId'] as const)
   readonly #options: VercelProviderOptions | undefined
-  #provider: VercelProvider | undefined
+  #made: VercelProvider | undefined
 
   constructor(options: VercelProviderOptions | undefined) {
     this.#options = options
   }
 
   async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
-    this.#provider ??= new VercelProvider(this.#options ?? vercelOptionsOf(process.env))
-    return (await this.#provider.getOrCreate(options)) as unknown as SandboxCore
+    return (await this.#provider().getOrCreate(options)) as unknown as SandboxCore
   }
+
+  list: ExecutorProvider['list'] = async (options) => this.#provider().list(options)
+  destroy: ExecutorProvider['destroy'] = async (sandboxId) => this.#provider().destroy(sandboxId)
+  deleteSnapshot = async (snapshotId: string): Promise<boolean> => this.#provider().deleteSnapshot(snapshotId)
+
+  #provider(): VercelProvider {
+    this.#made ??= new VercelProvider(this.#options ?? ownCredentials())
+    return this.#made
+  }
+}
+
+/** Those that a user has set, otherwise the token of each request, otherwise the token of the environment. */
+function ownCredentials(): VercelProviderOptions {
+  const { oidcToken, ...given } = vercelOptionsOf(process.env)
+  if (given.token !== undefined && given.teamId !== undefined && given.projectId !== undefined) return given
+  if (oidcToken === undefined && vercelRequestToken() === undefined && given.token !== undefined) return given
+  return { oidcToken: () => vercelRequestToken() ?? (process.env.VERCEL_OIDC_TOKEN || undefined) }
 }

@@ -17,7 +17,7 @@ import type {
 import { Drafts } from './drafts.ts'
 import { errnoOf, guarded, translate } from './errors.ts'
 import { damagedInfo, infoOf } from './info.ts'
-import { sweepLocks, withLock } from './lock.ts'
+import { removeSeal, sweepLocks, withLock } from './lock.ts'
 import { Names } from './names.ts'
 import { isAlive, isDamaged, newRecord, readRecord, type SandboxRecord, writeRecord } from './record.ts'
 import { removeFolder } from './remove.ts'
@@ -37,6 +37,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   abstract readonly isolation: Isolation
   abstract readonly capabilities: C
   abstract readonly createOptions: readonly CreateOption[]
+  abstract readonly snapshotInterrupts: boolean
   readonly #givenRoot: string
   readonly #timers = new Map<string, NodeJS.Timeout>()
   /** Incarnations that we stopped but could not mark as stopped, because the disk was full. */
@@ -44,6 +45,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
   readonly #drafts = new Drafts(() => path.join(this.#root, 'sandboxes'))
   #root: string
   #prepared: Promise<void> | undefined
+  #closed = false
   #names: Names
 
   constructor(root: string) {
@@ -197,7 +199,10 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
 
   async list(filter: ListSandboxesOpts): Promise<SandboxPage> {
     await this.prepare()
-    const ids = await readdir(path.join(this.#root, 'sandboxes'))
+    // Another process may have removed the empty root.
+    const ids = await readdir(path.join(this.#root, 'sandboxes')).catch(
+      (error) => ignoreNotFound(error) ?? [],
+    )
     const infos = await Promise.all(
       ids
         .filter((id) => idPattern.test(id))
@@ -394,6 +399,12 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
     return record !== undefined && !record.leaving
   }
 
+  /** Removes what this process keeps below the root. Timers and handles keep working. */
+  async close(): Promise<void> {
+    this.#closed = true
+    removeSeal(this.#root)
+  }
+
   /** Changes the record under the sandbox's lock. When the result cannot be written, `undo` reverts the change. */
   protected async change(
     sandboxId: string,
@@ -417,7 +428,7 @@ export abstract class FolderDriver<C extends Capabilities> implements ProviderDr
           })
         return changed
       },
-      this.#root,
+      this.#closed ? undefined : this.#root,
     ).catch(async (error) => {
       // The sandbox was removed while we waited for its lock.
       throw SandboxError.is(error, 'file_not_found') && !(await this.#exists(sandboxId))

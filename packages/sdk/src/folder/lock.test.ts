@@ -4,7 +4,7 @@ import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync } 
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { sweepLocks, withLock } from './lock.ts'
+import { removeSeal, sweepLocks, withLock } from './lock.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-lock-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -83,6 +83,25 @@ describe.runIf(process.platform !== 'win32')('locks that are hard links to one s
     await withLock(file, async () => expect(lstatSync(file).nlink).toBe(2), folder)
     await withLock(file, async () => expect(lstatSync(file).nlink).toBe(1), '/dev/shm')
     rmSync(path.join('/dev/shm', readdirSync('/dev/shm').find((name) => /^lock\.[a-z2-7]{8}$/.test(name))!))
+  })
+
+  it('leave nothing behind after the symlink was removed on purpose, and a held lock stays', async () => {
+    const file = path.join(folder, 'sealed')
+    await withLock(
+      file,
+      async () => {
+        removeSeal(folder)
+        expect(links()).toEqual([])
+        expect(JSON.parse(readlinkSync(file)).pid).toBe(process.pid)
+        await withLock(path.join(folder, 'next'), async () => {}, folder)
+        expect(links()).toHaveLength(1)
+      },
+      folder,
+    )
+    removeSeal(folder)
+    removeSeal(folder)
+    expect(readdirSync(folder)).toEqual([])
+    await withLock(file, async () => {}, folder)
   })
 
   it('fail in a folder that is gone, and leave nothing behind', async () => {

@@ -67,10 +67,11 @@ function place(file: string, mine: string, seals?: string): boolean {
 
 /** This process's own symlink in each folder. Its locks are hard links to it. */
 const links = new Map<string, string>()
+let exitWatched = false
 
 /**
  * Creates the lock as a hard link to this process's own symlink, which needs no new inode. False where the file system
- * does not support it. The symlink is removed when this process exits, or by `sweepLocks`.
+ * does not support it. The symlink is removed by `removeSeal`, when this process exits, or by `sweepLocks`.
  */
 function seal(file: string, mine: string, seals: string): boolean {
   try {
@@ -78,7 +79,8 @@ function seal(file: string, mine: string, seals: string): boolean {
     if (own === undefined) {
       own = path.join(seals, `lock.${randomId(8)}`)
       symlinkSync(mine, own)
-      if (links.size === 0) process.once('exit', () => [...links.values()].forEach(unlinkIfPossible))
+      if (!exitWatched) process.once('exit', () => [...links.values()].forEach(unlinkIfPossible))
+      exitWatched = true
       links.set(seals, own)
     }
     linkSync(own, file)
@@ -90,6 +92,13 @@ function seal(file: string, mine: string, seals: string): boolean {
     if (own !== undefined && !lstatSync(own, { throwIfNoEntry: false })) links.delete(seals)
     return false
   }
+}
+
+/** Removes this process's symlink from the folder. Held locks stay, and the next lock with these seals makes a new one. */
+export function removeSeal(seals: string): void {
+  const own = links.get(seals)
+  links.delete(seals)
+  if (own !== undefined) unlinkIfPossible(own)
 }
 
 /** The owner's identity; undefined when the lock is free. Earlier versions wrote files instead of symlinks. */

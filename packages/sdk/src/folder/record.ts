@@ -20,6 +20,7 @@ export interface SandboxRecord {
   readonly label?: string
   readonly labels: Readonly<Record<string, string>>
   readonly envVars: Readonly<Record<string, string>>
+  readonly ports?: readonly number[]
   readonly createdAt: number
   readonly lifetimeMs?: number
   readonly status: 'creating' | 'running' | 'paused' | 'stopped'
@@ -47,7 +48,7 @@ export async function newRecord(
   spec: CreateSpec,
   extra: SandboxRecord['extra'],
 ): Promise<SandboxRecord> {
-  const { name, label, labels, envVars, lifetimeMs } = spec
+  const { name, label, labels, envVars, ports, lifetimeMs } = spec
   const createdAt = Date.now()
   return {
     version: 1,
@@ -56,6 +57,7 @@ export async function newRecord(
     label,
     labels,
     envVars,
+    ports,
     createdAt,
     lifetimeMs,
     expiresAt: lifetimeMs && createdAt + lifetimeMs,

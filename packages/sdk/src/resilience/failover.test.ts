@@ -3,8 +3,7 @@ import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { MemoryProvider } from '../providers/memory/index.ts'
 import { override } from '../shared/override.ts'
-import type { SandboxProvider } from '../spec/index.ts'
-import { conformance, memoryCommands } from '../testing/index.ts'
+import { conformance, memoryCommands, memoryEgress } from '../testing/index.ts'
 import { type FailoverOptions, failover } from './failover.ts'
 import { closeGroups, groups, named, setUp } from './test-kit.ts'
 import { withRetry } from './with-retry.ts'
@@ -226,6 +225,19 @@ describe('failover: other calls', () => {
     await expect(group.list()).rejects.toMatchObject({ code: 'unavailable' })
   })
 
+  it('finds a sandbox by its name, and its handle, at any provider', async () => {
+    const { a, b, group } = setUp()
+    await a.create({ name: 'other' })
+    const { sandboxId } = await b.create({ name: 'job' })
+    expect((await group.get({ name: 'job' })).id).toBe(`second:${sandboxId}`)
+    await expect(group.get({ name: 'none' })).rejects.toMatchObject({ code: 'not_found' })
+    const handles = await group.listHandles({ limit: 1 })
+    const more = await group.listHandles({ limit: 1, cursor: handles.nextCursor! })
+    expect([...handles, ...more].map(({ id }) => id.split(':')[0])).toEqual(['memory', 'second'])
+    a.fault({ on: 'find', error: 'unavailable' })
+    await expect(group.get({ name: 'none' })).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
   it('finds a snapshot at its provider', async () => {
     const { a, b, group } = setUp()
     const { snapshotId } = await (await b.create()).snapshot()
@@ -298,6 +310,13 @@ describe('failover: other calls', () => {
     expect(() => failover(memory, { onchoice: () => {} } as FailoverOptions)).toThrow(/onChoice|onchoice/)
   })
 
+  it('has snapshots that interrupt if those of one member do, also behind withRetry()', () => {
+    const [keeps, ends] = [new MemoryProvider(), new MemoryProvider({ snapshotInterrupts: true })]
+    expect(withRetry(ends).snapshotInterrupts).toBe(true)
+    expect(failover(keeps, keeps).snapshotInterrupts).toBe(false)
+    expect(failover(keeps, withRetry(ends)).snapshotInterrupts).toBe(true)
+  })
+
   it('with retries inside: waits for a short outage, not for a long one', async () => {
     const { a, b, clock } = setUp()
     const group = failover(withRetry(a, { attempts: 2, baseMs: 1, maxMs: 2 }), named(b, 'second'), { clock })
@@ -325,7 +344,7 @@ const second = new MemoryProvider()
 const group = (member: MemoryProvider) => {
   const made = failover(full, member)
   groups.push(made)
-  return made as unknown as SandboxProvider
+  return made
 }
 
 conformance({
@@ -334,6 +353,7 @@ conformance({
   commands: memoryCommands(second),
   reopen: () => group(second.reopen()),
   leftovers: (sandboxId) => second.running(sandboxId),
+  egress: memoryEgress,
   without: { server: 'the memory provider has no network' },
   limits: { lifetimeMs: 150, commandTimeoutMs: 50 },
   runner: { describe, it },

@@ -8,16 +8,11 @@ import type {
   Capabilities,
   CreateSandboxOpts,
   SandboxProvider,
-  SandboxProviderCore,
   SharedCapabilities,
 } from '../spec/index.ts'
 import type { FailoverAccount } from './failover-account.ts'
 import { Group } from './group.ts'
 import type { Leftover } from './leftovers.ts'
-
-export type AnyProvider = Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-  readonly capabilities: Capabilities
-}
 
 export interface FailoverOptions {
   /**
@@ -57,9 +52,9 @@ export interface Failover extends AsyncDisposable {
 /** A group of providers, with the abilities that all of them have. */
 export type FailoverProvider<C extends Capabilities> = SandboxProvider<C> & Failover
 
-export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends readonly [
-  infer First extends AnyProvider,
-  ...infer Rest extends AnyProvider[],
+export type CommonCapabilities<P extends readonly SandboxProvider[]> = P extends readonly [
+  infer First extends SandboxProvider,
+  ...infer Rest extends SandboxProvider[],
 ]
   ? Rest['length'] extends 0
     ? { readonly [A in AbilityOf<First['capabilities']>]: AbilityLevel }
@@ -75,18 +70,18 @@ export type CommonCapabilities<P extends readonly AnyProvider[]> = P extends rea
  * Another provider is tried only if one cannot do it now. Wrong credentials, a wrong option or a cancelled call
  * reject immediately, and work that has begun in a sandbox is never repeated in another.
  */
-export function failover<const P extends readonly AnyProvider[]>(
+export function failover<const P extends readonly SandboxProvider[]>(
   ...providers: P
 ): FailoverProvider<CommonCapabilities<P>>
-export function failover<const P extends readonly AnyProvider[]>(
+export function failover<const P extends readonly SandboxProvider[]>(
   ...providersAndOptions: readonly [...P, FailoverOptions]
 ): FailoverProvider<CommonCapabilities<P>>
 export function failover(
-  ...given: ReadonlyArray<AnyProvider | FailoverOptions>
+  ...given: ReadonlyArray<SandboxProvider | FailoverOptions>
 ): FailoverProvider<Capabilities> {
   const last = given.at(-1)
   const options: FailoverOptions = last === undefined || isProvider(last) ? {} : last
-  const providers = (options === last ? given.slice(0, -1) : given) as unknown as SandboxProvider[]
+  const providers = options === last ? given.slice(0, -1) : given
   checkKnown(options, optionNames, 'failover()')
   if (providers.length === 0 || !providers.every(isProvider))
     throw invalid(
@@ -114,7 +109,7 @@ export function failover(
     onLeftover: options.onLeftover,
     acceptDuplicateNames: options.acceptDuplicateNames ?? false,
     clock: options.clock ?? realClock,
-  }) as unknown as FailoverProvider<Capabilities>
+  })
 }
 
 /** The retryable codes of the error table, and invalid responses. */
@@ -134,6 +129,6 @@ const optionNames = [
   'clock',
 ] satisfies Array<keyof FailoverOptions>
 
-function isProvider(value: AnyProvider | FailoverOptions): value is AnyProvider {
+function isProvider(value: SandboxProvider | FailoverOptions): value is SandboxProvider {
   return typeof value === 'object' && value !== null && 'capabilities' in value && 'createOptions' in value
 }

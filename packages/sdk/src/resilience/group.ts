@@ -11,13 +11,13 @@ import type {
   CreateSandboxOpts,
   GetOrCreateOpts,
   GetSandboxOpts,
+  HandlePage,
   Isolation,
   ListSandboxesOpts,
+  SandboxByName,
   SandboxHandle,
   SandboxPage,
   SandboxProvider,
-  SandboxProviderCore,
-  SnapshotAdmin,
   SnapshotInfo,
 } from '../spec/index.ts'
 import { Choice, type ChoiceOptions, type Make } from './choose-provider.ts'
@@ -31,11 +31,12 @@ export interface GroupOptions extends ChoiceOptions {
 }
 
 /** Combines providers. Keeps no list of sandboxes: ids tell where they are, and names are looked up. */
-export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, Failover {
+export class Group implements SandboxProvider, Failover {
   readonly name: string
   readonly capabilities: Capabilities
   readonly isolation: Isolation
   readonly createOptions: ReadonlySet<CreateOption>
+  readonly snapshotInterrupts: boolean
   readonly #members: readonly SandboxProvider[]
   readonly #options: GroupOptions
   readonly #leftovers: Leftovers
@@ -52,6 +53,7 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     this.name = names.size === 1 ? members[0]!.name : 'failover'
     this.capabilities = sharedAbilities(members)
     this.isolation = weakest.find((level) => members.some(({ isolation }) => isolation === level)) ?? 'none'
+    this.snapshotInterrupts = members.some(({ snapshotInterrupts }) => snapshotInterrupts)
     const [first, ...others] = members.map(({ createOptions }) => createOptions)
     this.createOptions = new Set(
       [...first!].filter((option) => others.every((options) => options.has(option))),
@@ -79,13 +81,13 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     })
   }
 
-  async getOrCreate(options: GetOrCreateOpts<Capabilities>): Promise<SandboxHandle> {
+  async getOrCreate(options: GetOrCreateOpts): Promise<SandboxHandle> {
     this.#checkOptions(options)
     const { name } = options
-    if (typeof name !== 'string') return this.#members[0]!.getOrCreate(options as GetOrCreateOpts)
+    if (typeof name !== 'string') return this.#members[0]!.getOrCreate(options)
     for (let earlier = this.#creating.get(name); earlier; earlier = this.#creating.get(name))
       await earlier.catch(() => {})
-    const turn = this.#findOrCreate(options as GetOrCreateOpts)
+    const turn = this.#findOrCreate(options)
     this.#creating.set(name, turn)
     try {
       return await turn
@@ -94,35 +96,20 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     }
   }
 
-  async get(sandboxId: string, options: GetSandboxOpts = {}): Promise<SandboxHandle> {
-    return this.#search(this.#ownersOf(sandboxId), (member) => member.get(sandboxId, options))
+  async get(sandbox: string | SandboxByName, options: GetSandboxOpts = {}): Promise<SandboxHandle> {
+    return this.#search(this.#ownersOf(sandbox), (member) => member.get(sandbox, options))
   }
 
   async destroy(sandboxId: string, options: CallOptions = {}): Promise<boolean> {
     return this.#anyOf(this.#ownersOf(sandboxId), (member) => member.destroy(sandboxId, options))
   }
 
-  /** Lists each member in turn. A failing member fails the call, because a partial list looks complete. */
   async list(options: ListSandboxesOpts = {}): Promise<SandboxPage> {
-    const { limit, cursor, ...filter } = options
-    const start = cursor === undefined ? { place: 0, inner: undefined } : decodeCursor(cursor)
-    const page: SandboxPage = []
-    let { inner } = start
-    for (let place = start.place; place < this.#members.length; place += 1) {
-      const room = limit === undefined ? {} : { limit: limit - page.length }
-      const part = await this.#members[place]!.list({
-        ...filter,
-        ...room,
-        cursor: inner,
-      })
-      inner = undefined
-      page.push(...part)
-      const next = part.nextCursor !== undefined ? place : place + 1
-      if (part.nextCursor === undefined && (limit === undefined || page.length < limit)) continue
-      if (next < this.#members.length) page.nextCursor = `${next}/${part.nextCursor ?? ''}`
-      return page
-    }
-    return page
+    return this.#pageOf(options, (member, filter) => member.list(filter))
+  }
+
+  async listHandles(options: ListSandboxesOpts = {}): Promise<HandlePage<Capabilities>> {
+    return this.#pageOf(options, (member, filter) => member.listHandles(filter))
   }
 
   async healthCheck(options: CallOptions = {}): Promise<boolean> {
@@ -144,6 +131,32 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
   async deleteSnapshot(snapshotId: string, options: CallOptions = {}): Promise<boolean> {
     this.#need('snapshot')
     return this.#anyOf(this.#members, (member) => member.deleteSnapshot(snapshotId, options))
+  }
+
+  /** Lists each member in turn. A failing member fails the call, because a partial list looks complete. */
+  async #pageOf<T>(
+    options: ListSandboxesOpts,
+    list: (member: SandboxProvider, filter: ListSandboxesOpts) => Promise<Page<T>>,
+  ): Promise<Page<T>> {
+    const { limit, cursor, ...filter } = options
+    const start = cursor === undefined ? { place: 0, inner: undefined } : decodeCursor(cursor)
+    const page: Page<T> = []
+    let { inner } = start
+    for (let place = start.place; place < this.#members.length; place += 1) {
+      const room = limit === undefined ? {} : { limit: limit - page.length }
+      const part = await list(this.#members[place]!, {
+        ...filter,
+        ...room,
+        cursor: inner,
+      })
+      inner = undefined
+      page.push(...part)
+      const next = part.nextCursor !== undefined ? place : place + 1
+      if (part.nextCursor === undefined && (limit === undefined || page.length < limit)) continue
+      if (next < this.#members.length) page.nextCursor = `${next}/${part.nextCursor ?? ''}`
+      return page
+    }
+    return page
   }
 
   async #findOrCreate({ onCreate, onResume, ...options }: GetOrCreateOpts): Promise<SandboxHandle> {
@@ -226,7 +239,12 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     })
   }
 
-  #ownersOf(sandboxId: string): readonly SandboxProvider[] {
+  #ownersOf(sandbox: string | SandboxByName): readonly SandboxProvider[] {
+    if (typeof sandbox === 'object') {
+      const named = this.#members.filter(({ createOptions }) => createOptions.has('name'))
+      return named.length > 0 ? named : this.#members
+    }
+    const sandboxId = sandbox
     const colon = typeof sandboxId === 'string' ? sandboxId.indexOf(':') : -1
     if (colon === -1) return this.#members
     const owners = this.#members.filter(({ name }) => name === sandboxId.slice(0, colon))
@@ -263,6 +281,8 @@ export class Group implements SandboxProviderCore<Capabilities>, SnapshotAdmin, 
     if (!this.capabilities[ability]) throw unsupported({ provider: this.name }, ability)
   }
 }
+
+type Page<T> = T[] & { nextCursor?: string }
 
 const weakest: readonly Isolation[] = ['none', 'simulated', 'process', 'container', 'gvisor', 'vm']
 

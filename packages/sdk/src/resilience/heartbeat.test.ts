@@ -15,7 +15,7 @@ afterEach(async () => {
 async function setUp(lifetimeMs = leaseMs) {
   const clock = new ManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const provider = new MemoryProvider({ clock, seed: 'mem' })
-  const real = (await provider.create(lifetimeMs ? { lifetimeMs } : {})) as unknown as SandboxHandle
+  const real: SandboxHandle = await provider.create(lifetimeMs ? { lifetimeMs } : {})
   const failed: string[] = []
   const saved: string[] = []
   const beat = (sandbox: SandboxHandle, options: KeepAliveOptions = {}) => {
@@ -124,7 +124,7 @@ describe('a sandbox that only stops when idle', () => {
     let usedAt = clock.now()
     const used: number[] = []
     const sandbox = override(real, {
-      capabilities: { ...others, activity: 'native' } as SandboxHandle['capabilities'],
+      capabilities: { ...others, activity: 'native' },
       info: async (call) => {
         if (clock.now() - usedAt >= idleMs) await real.stop()
         return { ...(await real.info(call)), ...end }

@@ -1,5 +1,4 @@
 export {
-  type AnyProvider,
   type CommonCapabilities,
   type Failover,
   type FailoverOptions,

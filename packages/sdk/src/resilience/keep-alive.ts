@@ -2,16 +2,18 @@ import { supports, unsupported } from '../core/supports.ts'
 import { checkKnown, checkMs, checkName, invalid } from '../core/validate.ts'
 import { type Clock, realClock } from '../shared/calls/clock.ts'
 import type {
+  AbilityLevel,
   CallOptions,
+  Capabilities,
+  Offers,
   SandboxActivity,
   SandboxCore,
   SandboxLifetime,
-  SandboxSnapshots,
   SnapshotOptions,
 } from '../spec/index.ts'
 import { Heartbeat, type HeartbeatOptions } from './heartbeat.ts'
 
-export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extends CallOptions {
+export interface KeepAliveOptions<C extends Capabilities = Capabilities> extends CallOptions {
   /**
    * After each beat the sandbox lives at least this long, also if this program dies. Default 5 minutes. Without the
    * ability `lifetime` the provider's idle time applies.
@@ -25,7 +27,7 @@ export interface KeepAliveOptions<S = SandboxLifetime & SandboxSnapshots> extend
    * Save the disk if the end is near and cannot be extended: `maxMs`, a plan's limit, a failing provider. Some
    * providers stop a sandbox to save it.
    */
-  autoSnapshot?: S extends SandboxSnapshots ? boolean | AutoSnapshotOptions : false
+  autoSnapshot?: Offers<C, 'snapshot'> extends true ? boolean | AutoSnapshotOptions : false
   onBeat?: (beat: Beat) => void
   /** Called for a failed beat or snapshot. It is retried with growing delays; a beat never throws. */
   onError?: (error: unknown, failure: BeatFailure) => void
@@ -88,8 +90,8 @@ export interface KeepAlive extends AsyncDisposable {
  * Beats never overlap. The timers do not keep a process alive, and it works without Node.
  */
 export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(
-  sandbox: S,
-  options: KeepAliveOptions<NoInfer<S>> = {},
+  sandbox: S & CanBeKept<S['capabilities']>,
+  options: KeepAliveOptions<NoInfer<S>['capabilities']> = {},
 ): KeepAlive {
   checkKnown(options, optionNames, 'keepAlive()')
   const leaseMs = checkMs(options.leaseMs ?? 5 * 60_000, 'leaseMs')
@@ -114,6 +116,11 @@ export function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActi
     clock: options.clock ?? realClock,
   })
 }
+
+/** Demands one of the two abilities, unless nothing is known about the provider. */
+type CanBeKept<C extends Capabilities> = true extends Offers<C, 'lifetime'> | Offers<C, 'activity'>
+  ? unknown
+  : { readonly capabilities: { readonly lifetime: AbilityLevel } | { readonly activity: AbilityLevel } }
 
 function puttingOff(sandbox: SandboxCore): Pick<HeartbeatOptions, 'putOff' | 'idle'> {
   if (supports(sandbox, 'lifetime'))

@@ -1,10 +1,4 @@
-import type {
-  AllCapabilities,
-  ProcessHandle,
-  SandboxFiles,
-  SandboxHandle,
-  SandboxProvider,
-} from '../spec/index.ts'
+import type { ProcessHandle, SandboxFiles, SandboxHandle, SandboxProvider } from '../spec/index.ts'
 
 /**
  * Which calls may be repeated, as data. A call whose response was lost may have been carried out, so only calls with
@@ -30,13 +24,14 @@ export const providerCalls: Methods<SandboxProvider> = {
   // The name finds what an earlier attempt created; `withRetry` handles the caller's own functions.
   getOrCreate: 'always',
   list: 'always',
+  listHandles: 'always',
   destroy: 'always',
   healthCheck: 'always',
   listSnapshots: 'always',
   deleteSnapshot: 'always',
 }
 
-export const sandboxCalls: Methods<SandboxHandle<AllCapabilities>> = {
+export const sandboxCalls: Methods<SandboxHandle> = {
   status: 'always',
   info: 'always',
   // A refusal may come from reading the output of a program that already runs.
@@ -62,10 +57,13 @@ export const sandboxCalls: Methods<SandboxHandle<AllCapabilities>> = {
   fork: 'never',
   extendTimeout: 'always',
   refreshActivity: 'always',
+  setNetwork: 'always',
 }
 
-export const fileCalls: Methods<SandboxFiles<AllCapabilities>> = {
+export const fileCalls: Methods<SandboxFiles> = {
   readFile: 'always',
+  readFileOrNull: 'always',
+  readLines: 'always',
   readStream: 'always',
   writeFile: (_path, data) => isAtHand(data),
   appendFile: 'never',
@@ -83,7 +81,7 @@ export const fileCalls: Methods<SandboxFiles<AllCapabilities>> = {
   watch: 'always',
 }
 
-export const processCalls: Methods<ProcessHandle<AllCapabilities>> = {
+export const processCalls: Methods<ProcessHandle> = {
   // These return streams, which break while they are read: resume with output({ after }).
   output: 'never',
   stdout: 'never',

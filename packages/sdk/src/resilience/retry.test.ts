@@ -4,8 +4,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { errorTable, SandboxError, type SandboxErrorCode } from '../errors.ts'
 import { type FaultPoint, ManualClock, MemoryProvider } from '../providers/memory/index.ts'
-import type { SandboxHandle, SandboxProvider } from '../spec/index.ts'
-import { conformance, memoryCommands } from '../testing/index.ts'
+import { conformance, memoryCommands, memoryEgress } from '../testing/index.ts'
 import { type Retry, type RetryOptions, retry } from './retry.ts'
 import { withRetry } from './with-retry.ts'
 
@@ -189,7 +188,7 @@ describe('withRetry', () => {
     const provider = withRetry(memory, { ...quick, onRetry: ({ call }) => retries.push(call!), ...options })
     const made = await provider.create({ name: 'one' })
     await made.writeFile('there', 'x')
-    return { memory, provider, sandbox: made as unknown as SandboxHandle, retries }
+    return { memory, provider, sandbox: made, retries }
   }
   type World = Awaited<ReturnType<typeof setUp>>
   type Call = (world: World) => Promise<unknown>
@@ -198,6 +197,11 @@ describe('withRetry', () => {
     ['get', 'get', ({ provider, sandbox }) => provider.get(sandbox.id)],
     ['find', 'getOrCreate', ({ provider }) => provider.getOrCreate({ name: 'one' })],
     ['list', 'list', ({ provider }) => provider.list()],
+    ['find', 'get', ({ provider }) => provider.get({ name: 'one' })],
+    ['list', 'listHandles', ({ provider }) => provider.listHandles()],
+    ['stat', 'stat', async ({ provider }) => (await provider.listHandles())[0]!.files.stat('there')],
+    ['readStream', 'readLines', ({ sandbox }) => sandbox.files.readLines('there')],
+    ['readStream', 'readFileOrNull', ({ sandbox }) => sandbox.files.readFileOrNull('there')],
     ['health', 'healthCheck', ({ provider }) => provider.healthCheck()],
     ['destroy', 'destroy', ({ provider, sandbox }) => provider.destroy(sandbox.id)],
     ['listSnapshots', 'listSnapshots', ({ provider }) => provider.listSnapshots()],
@@ -339,10 +343,11 @@ const faults = (['get', 'list', 'info', 'stat', 'readStream', 'getProcess', 'fin
 
 conformance({
   title: 'conformance: withRetry over memory (simulated)',
-  provider: () => withRetry(memory, quick) as unknown as SandboxProvider,
+  provider: () => withRetry(memory, quick),
   commands: memoryCommands(memory),
-  reopen: () => withRetry(memory.reopen(), quick) as unknown as SandboxProvider,
+  reopen: () => withRetry(memory.reopen(), quick),
   leftovers: (sandboxId) => memory.running(sandboxId),
+  egress: memoryEgress,
   without: { server: 'the memory provider has no network' },
   limits: { lifetimeMs: 150, commandTimeoutMs: 50 },
   runner: { describe, it },

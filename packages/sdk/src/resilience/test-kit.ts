@@ -30,7 +30,7 @@ export function named(real: MemoryProvider, name: string): MemoryProvider {
   return override(real, {
     name,
     create: async (options) => rename(await real.create(options)),
-    get: async (id, options) => rename(await real.get(native(id), options)),
+    get: async (id, options) => rename(await real.get(typeof id === 'string' ? native(id) : id, options)),
     getOrCreate: async (options) => rename(await real.getOrCreate(options)),
     destroy: (id, options) => real.destroy(native(id), options),
     list: async (options) => {
@@ -38,5 +38,6 @@ export function named(real: MemoryProvider, name: string): MemoryProvider {
       for (const info of page) info.id = `${name}:${info.sandboxId}`
       return page
     },
+    listHandles: async (options) => (await real.listHandles(options)).map(rename),
   })
 }

@@ -1,39 +1,38 @@
 import { checkKnown } from '../core/validate.ts'
 import { override } from '../shared/override.ts'
 import type {
-  Capabilities,
+  CommandResult,
+  DetachedCommandOptions,
   GetOrCreateOpts,
-  ProcessHandle,
+  ProcessCore,
+  RestrictedSandbox,
+  RunCommandOptions,
+  SandboxAbilities,
   SandboxCore,
+  SandboxFilesCore,
   SandboxHandle,
   SandboxProvider,
-  SandboxProviderCore,
 } from '../spec/index.ts'
 import { fileCalls, processCalls, providerCalls, type Rule, sandboxCalls } from './repeatable.ts'
 import { type CheckedRetry, checkedRetry, type RetryOptions, repeat, retryOptionNames } from './retry.ts'
 
-export type RetrySubject =
-  | SandboxCore
-  | (Pick<SandboxProviderCore, 'name' | 'isolation' | 'createOptions'> & {
-      readonly capabilities: Capabilities
-    })
+export type RetrySubject = SandboxCore | SandboxProvider
 
 /**
  * Wraps a provider or sandbox: calls that fail with a retryable code are repeated if a repeat has no further effect.
  * Commands never run twice, and nothing is created twice. Returned sandboxes, files and processes are wrapped too.
  * `destroy` may return `false` if an earlier attempt succeeded.
  */
-export function withRetry<T extends RetrySubject>(subject: T, options: RetryOptions = {}): T {
+export function withRetry<T extends RetrySubject>(subject: T, options?: RetryOptions): T
+export function withRetry(subject: RetrySubject, options: RetryOptions = {}): RetrySubject {
   checkKnown(options, retryOptionNames, 'withRetry()')
   const wrap = new Wrap(checkedRetry(options))
-  const wrapped =
-    'sandboxId' in subject
-      ? wrap.sandbox(subject as unknown as SandboxHandle)
-      : wrap.provider(subject as unknown as SandboxProvider)
-  return wrapped as unknown as T
+  return 'sandboxId' in subject ? wrap.sandbox(subject) : wrap.provider(subject)
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>
+/** A handle or a restricted view. Methods that it lacks stay absent. */
+type AnySandbox = Partial<SandboxCore & SandboxAbilities>
 
 class Wrap {
   readonly #retry: CheckedRetry
@@ -42,46 +41,66 @@ class Wrap {
     this.#retry = retry
   }
 
-  provider(real: SandboxProvider): SandboxProvider {
-    const calls = this.#methods(real, providerCalls)
-    return override(real, {
+  provider<T extends SandboxProvider>(real: T): T {
+    const calls = this.#methods<SandboxProvider>(real, providerCalls)
+    return override<T, SandboxProvider>(real, {
       ...calls,
       create: async (options) => this.sandbox(await calls.create(options)),
       get: async (id, options) => this.sandbox(await calls.get(id, options)),
       getOrCreate: (options) => this.#getOrCreate(real, options),
-    } as Partial<SandboxProvider>)
+      listHandles: async (options) => {
+        const page = await calls.listHandles(options)
+        for (const [at, handle] of page.entries()) page[at] = this.sandbox(handle)
+        return page
+      },
+    })
   }
 
-  sandbox(real: SandboxHandle): SandboxHandle {
-    return override(real, this.#sandboxMembers(real))
+  sandbox<T extends SandboxCore>(real: T): T {
+    return override<T, AnySandbox>(real, this.#members(real))
   }
 
   /** A restricted view is frozen, and so is its wrapper. */
-  #restricted(real: ReturnType<SandboxHandle['restricted']>): typeof real {
+  #restricted<T extends RestrictedSandbox>(real: T): T {
     const view = Object.assign(Object.create(null), real)
-    const members = this.#sandboxMembers(real as SandboxHandle) as Record<string, unknown>
-    for (const name of Object.keys(view)) if (name in members) view[name] = members[name]
+    const members = this.#members(real)
+    for (const name of Object.keys(view)) if (name in members) view[name] = Reflect.get(members, name)
     return Object.freeze(view)
   }
 
-  #sandboxMembers(real: SandboxHandle): Partial<SandboxHandle> {
+  #members(real: AnySandbox): AnySandbox {
     const calls = this.#methods(real, sandboxCalls)
-    const process = async (handle: Promise<unknown>) => this.#process((await handle) as ProcessHandle)
+    const { spawn, getProcess, fork, restricted } = calls
     return {
       ...calls,
-      files: override(real.files, this.#methods(real.files, fileCalls)),
-      restricted: () => this.#restricted(real.restricted()),
-      runCommand: (options: { detached?: boolean }) =>
-        options?.detached ? process(calls.runCommand(options as never)) : calls.runCommand(options as never),
-      spawn: (options) => process(calls.spawn(options)),
-      getProcess: (id, options) => process(calls.getProcess(id, options)),
-      fork: async (options) =>
-        (await calls.fork(options)).map((fork) => (fork instanceof Error ? fork : this.sandbox(fork))),
-    } as Partial<SandboxHandle>
+      files: real.files && this.#files(real.files),
+      restricted: restricted && (() => this.#restricted(restricted())),
+      runCommand: calls.runCommand && this.#runCommand(calls.runCommand),
+      spawn: spawn && (async (options) => this.#process(await spawn(options))),
+      getProcess: getProcess && (async (id, options) => this.#process(await getProcess(id, options))),
+      fork:
+        fork &&
+        (async (options) =>
+          (await fork(options)).map((made) => (made instanceof Error ? made : this.sandbox(made)))),
+    }
   }
 
-  #process(real: ProcessHandle): ProcessHandle {
-    return override(real, this.#methods(real, processCalls))
+  #runCommand(run: SandboxCore['runCommand']): SandboxCore['runCommand'] {
+    const wrapped = (handle: ProcessCore) => this.#process(handle)
+    function runCommand(options: RunCommandOptions): Promise<CommandResult>
+    function runCommand(options: DetachedCommandOptions): Promise<ProcessCore>
+    function runCommand(options: RunCommandOptions | DetachedCommandOptions) {
+      return options?.detached ? run(options).then(wrapped) : run(options)
+    }
+    return runCommand
+  }
+
+  #files(real: SandboxFilesCore): SandboxFilesCore {
+    return override(real, this.#methods(real, fileCalls))
+  }
+
+  #process<T extends ProcessCore>(real: T): T {
+    return override<T, ProcessCore>(real, this.#methods<ProcessCore>(real, processCalls))
   }
 
   /**
@@ -112,7 +131,7 @@ class Wrap {
   #methods<T extends object>(real: T, rules: Readonly<Record<string, Rule>>): T {
     const methods: Record<string, Method> = {}
     for (const [name, rule] of Object.entries(rules)) {
-      const method = (real as Record<string, unknown>)[name]
+      const method: unknown = Reflect.get(real, name)
       if (typeof method !== 'function') continue
       const call: Method = (...args) => method.apply(real, args)
       methods[name] = rule === 'never' ? call : (...args) => this.#call(name, rule, call, args)

@@ -1,15 +1,50 @@
 import type { Hints } from '../errors.ts'
 
+/** What the sandbox's user may do, as far as the provider knows. */
+export interface Access {
+  readonly writablePaths: readonly string[]
+  readonly user: 'root' | 'other'
+  /** The provider can create sandboxes with the user root. */
+  readonly rootAvailable: boolean
+}
+
 /**
- * A hint for a system call that failed on a path in a sandbox, by errno. For a missing permission the path matters:
- * chmod does not help for files of the image. Undefined if the code's default hint is as good.
+ * A hint for a system call that failed on an absolute path in a sandbox, by errno. For a missing permission the path
+ * matters: chmod does not help for files of the image. Undefined if the code's default hint is as good.
  */
-export function errnoHint(errno: string | number | undefined, path?: string): string | Hints | undefined {
+export function errnoHint(
+  errno: string | number | undefined,
+  path?: string,
+  access?: Access,
+): string | Hints | undefined {
   const name = typeof errno === 'number' ? names[errno] : errno
+  if (access && path && (name === 'EROFS' || name === 'EACCES' || name === 'EPERM'))
+    return accessHint(name, path, access)
   if (name === 'EROFS' || ((name === 'EACCES' || name === 'EPERM') && path && ofImage.test(path)))
     return 'The image is read-only here: write below the working directory or to /tmp, or put the file into the image.'
   return name === undefined ? undefined : hints[name]
 }
+
+function accessHint(name: string, path: string, access: Access): string | Hints {
+  const { writablePaths, user, rootAvailable } = access
+  const folders = writablePaths.slice(0, 5).join(', ')
+  if (ofKernel.test(path)) return `The kernel keeps this path closed. Write below ${folders}.`
+  if (name === 'EROFS') return `The path is read-only. Write below ${folders}.`
+  if (user === 'root')
+    return 'Not even root may change this file in place: it belongs to the machine or to a mount. Write a new file and rename it over the old one, or write elsewhere.'
+  const isWritable = writablePaths.some((folder) => path === folder || path.startsWith(`${folder}/`))
+  const what = isWritable
+    ? 'The file or its folder belongs to another user of the sandbox'
+    : `Only root may do that there. Write below ${folders}`
+  if (!rootAvailable) return `${what}.`
+  return {
+    sdk: `${what}, or create the sandbox with user: 'root'.`,
+    http: `${what}, or create the session with "user": "root".`,
+    cli: `${what}, or use --user root with sandkasten run or sandkasten sessions create.`,
+  }
+}
+
+const ofKernel = /^\/(proc|sys|dev)(\/|$)/
 
 /** Folders of the image, owned by root. */
 const ofImage = /^\/(usr|bin|sbin|lib\w*|etc|boot|opt|proc|sys|dev|srv)(\/|$)/

@@ -3,6 +3,7 @@ import type { ProcessStdin } from './process.ts'
 import type { SnapshotAdmin } from './provider.ts'
 import type {
   SandboxActivity,
+  SandboxEgress,
   SandboxFork,
   SandboxLifetime,
   SandboxPause,
@@ -18,22 +19,27 @@ import type {
  * Abilities are the optional parts of the contract, as data and as types.
  *
  * A provider's `capabilities` object says `native` or `emulated` for each ability that it has. The type of that
- * object decides which methods exist:
+ * object decides which methods can be called:
  *
- *     SandboxHandle<{ snapshot: 'native' }>   has snapshot(), has no fork()
- *     SandboxHandle                           provider unknown: has every method; a missing
+ *     SandboxHandle<{ snapshot: 'native' }>   snapshot() compiles, fork() does not
+ *     SandboxHandle                           holds the handle of any provider: every method compiles, and a missing
  *                                             ability throws `unsupported` before any work
+ *     SandboxCore                             holds any handle, too: no ability compiles without `supports()`
  *
  * Each ability adds methods to up to four places ("facets"): the sandbox, its files, its processes and the provider.
- * `AbilityParts` is the whole table.
+ * `AbilityParts` is the whole table. The README of `core` explains how one type can hold every provider.
  */
 
 /** `native`: the provider implements it. `emulated`: the SDK builds it from other calls, which costs more. */
 export type AbilityLevel = 'native' | 'emulated'
 
-export interface AbilityParts<C extends Capabilities> {
+export interface AbilityParts<C extends Capabilities = Capabilities> {
   /** Write to a running program. Input known in advance (`stdin: 'text'`) needs no ability. */
   stdin: { process: ProcessStdin }
+  /** `output: 'merged'`: stdout and stderr as one pipe, in their true order. */
+  mergedOutput: object
+  /** Events of stdout and stderr are in their true order also without `output: 'merged'`. */
+  orderedOutput: object
   /** Find running processes from another handle or another process. */
   reattach: { sandbox: SandboxReattach<C> }
   /** A shell that keeps its working directory, variables, functions and background jobs between commands. */
@@ -56,10 +62,14 @@ export interface AbilityParts<C extends Capabilities> {
   lifetime: { sandbox: SandboxLifetime }
   /** The sandbox stops when idle; a call resets the idle timer. */
   activity: { sandbox: SandboxActivity }
+  /** Network policies at `create`, and `setNetwork()` while the sandbox runs. */
+  egress: { sandbox: SandboxEgress }
 }
 
 export type Ability =
   | 'stdin'
+  | 'mergedOutput'
+  | 'orderedOutput'
   | 'reattach'
   | 'shell'
   | 'terminal'
@@ -71,35 +81,70 @@ export type Ability =
   | 'fork'
   | 'lifetime'
   | 'activity'
+  | 'egress'
 
+/** Says nothing about a provider: each ability may be there. The default of all types of the contract. */
 export type Capabilities = { readonly [A in Ability]?: AbilityLevel }
 
-/** The type used when the provider is unknown: every ability, checked at run time. */
+/** A provider that has every ability. */
 export type AllCapabilities = { readonly [A in Ability]: AbilityLevel }
 
-/** The abilities in a capabilities type. */
+/** The abilities that a provider with these capabilities certainly has. */
 export type AbilityOf<C extends Capabilities> = {
   [A in keyof C]: undefined extends C[A] ? never : A
 }[keyof C] &
   Ability
 
-/** The abilities that both providers have; a failover group offers these. */
-export type SharedCapabilities<A extends Capabilities, B extends Capabilities> = {
-  readonly [K in AbilityOf<A> & AbilityOf<B>]: AbilityLevel
-}
+/**
+ * The abilities that both providers have; a failover group offers these. If the abilities of one are unknown, so are
+ * those of the group.
+ */
+export type SharedCapabilities<A extends Capabilities, B extends Capabilities> =
+  IsUnknown<A> extends true
+    ? Capabilities
+    : IsUnknown<B> extends true
+      ? Capabilities
+      : { readonly [K in AbilityOf<A> & AbilityOf<B>]: AbilityLevel }
+
+/**
+ * Whether methods of this ability compile with these capabilities: the provider has the ability, or nothing is known
+ * about the provider.
+ */
+export type Offers<C extends Capabilities, A extends Ability> = C extends { readonly [K in A]: AbilityLevel }
+  ? true
+  : IsUnknown<C>
+
+/** A concrete provider leaves out what it cannot do, so a type that names every ability excludes none. */
+type IsUnknown<C extends Capabilities> = [Ability] extends [keyof C]
+  ? [C] extends [AllCapabilities]
+    ? false
+    : true
+  : false
 
 type Facet = 'sandbox' | 'files' | 'process' | 'provider'
 
-/**
- * The methods that the abilities of `C` add to one facet.
- * Wrapping each part in a function parameter makes inference turn the union into an intersection and drop `unknown`.
- */
-export type Parts<C extends Capabilities, F extends Facet> = [AbilityOf<C>] extends [never]
-  ? unknown
-  : { [A in AbilityOf<C>]: (part: PartOf<AbilityParts<C>[A], F>) => void }[AbilityOf<C>] extends (
-        part: infer I,
-      ) => void
-    ? I
-    : never
+/** The methods that one ability adds to a facet. */
+export type PartOf<
+  A extends Ability,
+  F extends Facet,
+  C extends Capabilities = Capabilities,
+> = AbilityParts<C>[A] extends { readonly [K in F]: infer Part } ? Part : unknown
 
-type PartOf<P, F extends Facet> = F extends keyof P ? P[F] : unknown
+/** The same, callable only if the capabilities offer the ability. */
+export type Part<C extends Capabilities, A extends Ability, F extends Facet> =
+  Offers<C, A> extends true ? PartOf<A, F, C> : Absent<PartOf<A, F>, A>
+
+/**
+ * The methods of an absent ability. They are declared, so that every handle is assignable to the general type, but a
+ * call does not compile: `this` lacks the ability. The objects have these methods, too; they throw `unsupported`.
+ */
+export type Absent<Methods, A extends Ability> = {
+  [M in keyof Methods]: Methods[M] extends (...args: infer Args) => infer Result
+    ? (this: Needs<A>, ...args: Args) => Result
+    : Methods[M]
+}
+
+/** An object with this ability. Compilers print this name when a call needs a missing ability. */
+export interface Needs<A extends Ability> {
+  readonly capabilities: { readonly [K in A]: AbilityLevel }
+}

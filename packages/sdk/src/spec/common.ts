@@ -29,3 +29,6 @@ export type ProcessSignal =
   | 'SIGUSR2'
   | 'SIGSTOP'
   | 'SIGCONT'
+
+/** Environment variables. A variable that is `undefined` is ignored, as if it were absent. */
+export type Environment = Readonly<Record<string, string | undefined>>

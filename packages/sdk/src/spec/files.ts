@@ -1,4 +1,4 @@
-import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
+import type { Capabilities, Part } from './capabilities.ts'
 import type { Bytes, BytesSource, CallOptions } from './common.ts'
 
 /**
@@ -8,6 +8,17 @@ import type { Bytes, BytesSource, CallOptions } from './common.ts'
 export interface SandboxFilesCore {
   readFile(path: string, options?: ReadFileOptions & { encoding?: undefined }): Promise<Bytes>
   readFile(path: string, options: 'utf8' | (ReadFileOptions & { encoding: 'utf8' })): Promise<string>
+  /** Like `readFile`, but resolves to null if the file does not exist. All other errors reject. */
+  readFileOrNull(path: string, options?: ReadFileOptions & { encoding?: undefined }): Promise<Bytes | null>
+  readFileOrNull(
+    path: string,
+    options: 'utf8' | (ReadFileOptions & { encoding: 'utf8' }),
+  ): Promise<string | null>
+  /**
+   * Reads lines of a text file. The file is read as a stream up to the last requested line, so a range of a large file
+   * needs little memory. A range after the end of the file has no lines, and is not an error.
+   */
+  readLines(path: string, options?: ReadLinesOptions): Promise<FileLines>
   /**
    * Reads in chunks, with backpressure. `start` and `end` (exclusive) select a range. Rejects immediately if the file
    * does not exist.
@@ -38,12 +49,36 @@ export interface SandboxFilesWatch {
   watch(path: string, options?: WatchOptions): Promise<AsyncIterable<FileChange>>
 }
 
-export type SandboxFiles<C extends Capabilities = AllCapabilities> = SandboxFilesCore & Parts<C, 'files'>
+export type SandboxFiles<C extends Capabilities = Capabilities> = SandboxFilesCore & Part<C, 'watch', 'files'>
 
 export interface ReadFileOptions extends CallOptions {
   encoding?: 'utf8'
   /** Larger files reject with `too_large`. Default 256 MiB. */
   maxBytes?: number
+}
+
+export interface ReadLinesOptions extends CallOptions {
+  /** The first line, counted from 1. Default 1. */
+  startLine?: number
+  /** The last line, inclusive. Default: the last line of the file. */
+  endLine?: number
+  /** The rest of a longer line is left out. Default 64 KiB. */
+  maxLineBytes?: number
+  /** Larger results, and results of more than a million lines, reject with `too_large`. Default 16 MiB. */
+  maxBytes?: number
+}
+
+export interface FileLines {
+  /** UTF-8 text without line endings (`\n` or `\r\n`). A final newline does not begin another line. */
+  readonly lines: string[]
+  /** The number of the first line in `lines`. */
+  readonly startLine: number
+  /** Numbers of the lines that are longer than `maxLineBytes`, of which only the beginning is included. */
+  readonly cutLines: number[]
+  /** Whether the file has more lines after these. */
+  readonly more: boolean
+  /** The number of lines in the file, if it was read to its end. */
+  readonly totalLines?: number
 }
 
 export interface ReadStreamOptions extends CallOptions {

@@ -1,11 +1,14 @@
-import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
-import type { BytesSource, CallOptions, ProcessSignal } from './common.ts'
+import type { Capabilities, Part } from './capabilities.ts'
+import type { BytesSource, CallOptions, Environment, ProcessSignal } from './common.ts'
 
 /** How a command ended. A non-zero `exitCode` is a result, not an error. */
 export interface CommandResult {
   /** The program's exit code. For a program killed by a signal: 128 + the signal's number, as in a shell. */
   exitCode: number
-  /** UTF-8 text. Truncated output has its head and tail around a line that states the number of missing bytes. */
+  /**
+   * UTF-8 text. Truncated output has its head and tail around a line that states the number of missing bytes.
+   * With `output: 'merged'`, `stdout` has both streams in their true order, and `stderr` is empty.
+   */
   stdout: string
   stderr: string
   /** The signal that killed the program, if any. */
@@ -24,20 +27,32 @@ interface CommandOptions extends CallOptions {
   cmd: string
   /** Passed unchanged: no joining, splitting or expansion. */
   args?: readonly string[]
-  /** Added to the sandbox's environment. */
-  env?: Readonly<Record<string, string>>
+  /** Added to the sandbox's environment. Variables that are `undefined` are ignored. */
+  env?: Environment
   /** Relative to the sandbox's `workdir`. Default: the `workdir`. */
   cwd?: string
   /** After this time the command and all its descendants are killed, and the result has `timedOut: true`. */
   timeoutMs?: number
-}
-
-export interface RunCommandOptions extends CommandOptions {
-  /** Input, followed by end-of-file. Default: end-of-file immediately. */
-  stdin?: BytesSource
+  /**
+   * `separate` (the default): stdout and stderr are two pipes. The order between them is the order of arrival, which
+   * is exact only on providers with the ability `orderedOutput`.
+   * `merged` (ability `mergedOutput`): both are one pipe, as with `2>&1` in a shell. All output is `stdout`, in the
+   * order in which the program wrote it.
+   */
+  output?: 'separate' | 'merged'
   /** Called with output as it arrives. A character is never split between calls. */
   onStdout?: (text: string) => void
   onStderr?: (text: string) => void
+}
+
+export interface RunCommandOptions extends CommandOptions {
+  /**
+   * Kills the command and all its descendants. The call then rejects with `aborted`; `details.stdout` and
+   * `details.stderr` of the error have the output so far, at most 64 KiB each.
+   */
+  signal?: AbortSignal
+  /** Input, followed by end-of-file. Default: end-of-file immediately. */
+  stdin?: BytesSource
   /** The maximum size of each stream in the result. Default 4 MiB. */
   maxOutputBytes?: number
   /** Limits the memory that several results use together. */
@@ -56,18 +71,21 @@ export interface OutputBudget {
   pace?(bytes: number): Promise<void> | undefined
 }
 
-export interface DetachedCommandOptions extends CommandOptions {
+export interface DetachedCommandOptions extends SpawnOptions {
   /**
    * Starts the program and returns its process handle immediately. The program outlives the call, the handle and this
    * process.
    */
   detached: true
-  stdin?: BytesSource | 'pipe'
-  execId?: string
-  outputBufferBytes?: number
 }
 
+/** With `onStdout` or `onStderr`, a listener that throws kills the program, and `wait` rejects with its error. */
 export interface SpawnOptions extends CommandOptions {
+  /**
+   * Cancels the start. Later it kills the program and all its descendants, also a detached one, as long as this
+   * process runs. `wait` then returns a result with `signal: 'SIGKILL'`.
+   */
+  signal?: AbortSignal
   /**
    * `pipe` keeps stdin open for `writeStdin` (ability `stdin`). Content is sent, followed by end-of-file. Default:
    * end-of-file.
@@ -82,11 +100,19 @@ export interface SpawnOptions extends CommandOptions {
 }
 
 /** Output and exit of a process, numbered from 1 without gaps. The `exit` event is the last one. */
-export type ProcessEvent = OutputEvent | ExitEvent
+export type ProcessEvent = StdoutEvent | StderrEvent | ExitEvent
 
-export interface OutputEvent {
+export type OutputEvent = StdoutEvent | StderrEvent
+
+export interface StdoutEvent {
   readonly seq: number
-  readonly type: 'stdout' | 'stderr'
+  readonly type: 'stdout'
+  readonly data: Uint8Array
+}
+
+export interface StderrEvent {
+  readonly seq: number
+  readonly type: 'stderr'
   readonly data: Uint8Array
 }
 
@@ -125,10 +151,15 @@ export interface OutputOptions extends CallOptions {
   after?: number
 }
 
-export interface WaitOptions extends CallOptions {
+export interface WaitExitOptions extends CallOptions {
   /** The maximum wait. When it passes, `wait` rejects with `timeout` and the process keeps running. */
   timeoutMs?: number
+}
+
+/** An `aborted` or `timeout` error of `wait` has the output so far in `details`, as the error of `runCommand`. */
+export interface WaitOptions extends WaitExitOptions {
   maxOutputBytes?: number
+  collect?: true
 }
 
 export interface ProcessCore {
@@ -142,11 +173,17 @@ export interface ProcessCore {
    * An iteration that ends without an `exit` event was interrupted.
    */
   output(options?: OutputOptions): AsyncIterable<ProcessEvent>
-  /** One stream, as bytes. */
+  /**
+   * One stream, as bytes. While one stream is read, up to 8 MiB of the other are kept. Beyond that, an open stream
+   * that is not read blocks the program, so cancel a stream that you do not need. A stream that was never opened
+   * does not block; reading it later throws `gone`.
+   */
   stdout(options?: CallOptions): ReadableStream<Uint8Array>
   stderr(options?: CallOptions): ReadableStream<Uint8Array>
   /** Waits for the exit and returns the output as `runCommand` does. */
   wait(options?: WaitOptions): Promise<CommandResult>
+  /** Waits for the exit without collecting output. */
+  wait(options: WaitExitOptions & { collect: false }): Promise<ProcessExit>
   /** Signals the program and all its descendants. Returns false if it had already ended. Default SIGTERM. */
   kill(signal?: ProcessSignal, options?: CallOptions): Promise<boolean>
   status(options?: CallOptions): Promise<ProcessStatus>
@@ -159,4 +196,4 @@ export interface ProcessStdin {
   closeStdin(options?: CallOptions): Promise<void>
 }
 
-export type ProcessHandle<C extends Capabilities = AllCapabilities> = ProcessCore & Parts<C, 'process'>
+export type ProcessHandle<C extends Capabilities = Capabilities> = ProcessCore & Part<C, 'stdin', 'process'>

@@ -1,23 +1,32 @@
-import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
-import type { CallOptions } from './common.ts'
+import type { Capabilities, Part } from './capabilities.ts'
+import type { CallOptions, Environment } from './common.ts'
+import type { Network } from './network.ts'
 import type { SandboxHandle } from './sandbox.ts'
 
-/** Creates, finds and lists sandboxes. */
-export type SandboxProvider<C extends Capabilities = AllCapabilities> = SandboxProviderCore<C> &
-  Parts<C, 'provider'>
+/** Creates, finds and lists sandboxes. Without a type argument it holds any provider. */
+export type SandboxProvider<C extends Capabilities = Capabilities> = SandboxProviderCore<C> &
+  Part<C, 'snapshot', 'provider'>
 
-export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
+export interface SandboxProviderCore<C extends Capabilities = Capabilities> {
   readonly name: string
   readonly capabilities: C
   /** What isolates the sandbox from this machine and from other sandboxes. `none`: no isolation. */
   readonly isolation: Isolation
   /** The supported options of `create`. Other options throw `unsupported`. */
   readonly createOptions: ReadonlySet<CreateOption>
+  /**
+   * Whether `snapshot()` and `fork()` of a running sandbox restart it: its programs end. The handle that called it is
+   * bound to the new start, other handles throw `interrupted`. If false, programs and handles are not affected.
+   */
+  readonly snapshotInterrupts: boolean
 
   /** If this rejects, everything that it created has been removed. */
   create(options?: CreateSandboxOpts): Promise<SandboxHandle<C>>
-  /** Takes `id` or `sandboxId`. Starts a stopped sandbox unless `resume: false`. Throws `not_found`. */
-  get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxHandle<C>>
+  /**
+   * Takes `id`, `sandboxId` or `{ name }`. Starts a stopped sandbox unless `resume: false`. Throws `not_found`, and
+   * `unsupported` for a name if the provider has no names.
+   */
+  get(sandbox: string | SandboxByName, options?: GetSandboxOpts): Promise<SandboxHandle<C>>
   /** Returns the sandbox with this name and creates it if needed. Concurrent callers get the same sandbox. */
   getOrCreate(options: GetOrCreateOpts<C>): Promise<SandboxHandle<C>>
   /**
@@ -25,6 +34,11 @@ export interface SandboxProviderCore<C extends Capabilities = AllCapabilities> {
    * library.
    */
   list(options?: ListSandboxesOpts): Promise<SandboxPage>
+  /**
+   * Like `list`, with handles instead of infos. Wakes no sandbox: the handle of a stopped sandbox throws `not_running`
+   * until `start()`. Leaves out sandboxes that are being created or have failed.
+   */
+  listHandles(options?: ListSandboxesOpts): Promise<HandlePage<C>>
   /** Does not wake the sandbox. Returns false if it does not exist. */
   destroy(sandboxId: string, options?: CallOptions): Promise<boolean>
   /** Whether the provider is reachable and its credentials are valid. */
@@ -51,8 +65,8 @@ export interface CreateSandboxOpts extends CallOptions {
   label?: string
   /** `list` can filter by these. */
   labels?: Readonly<Record<string, string>>
-  /** Set for every command in the sandbox. */
-  envVars?: Readonly<Record<string, string>>
+  /** Set for every command in the sandbox. Variables that are `undefined` are ignored. */
+  envVars?: Environment
   /** The maximum lifetime. The sandbox is stopped afterwards. */
   lifetimeMs?: number
   /** The older name of `lifetimeMs`. */
@@ -61,11 +75,24 @@ export interface CreateSandboxOpts extends CallOptions {
   snapshotId?: string
   /** Start from this image, if the provider has images. */
   image?: string
-  /** A vendor's name for a kind of image, such as `node24`. */
-  runtime?: string
-  /** Ports to expose, for providers that must know them at creation. */
+  /**
+   * A program and the beginning of its version. The sandbox has it, or `create` throws `unsupported` with the runtimes
+   * that the provider has. Not together with `image` or `snapshotId`.
+   */
+  runtime?: KnownRuntime | (string & {})
+  /** Ports to expose; `handle.ports` returns them. Only some providers must know them at creation. */
   ports?: readonly number[]
   resources?: SandboxResources
+  /**
+   * The user of commands and files. `root`: root of the sandbox, so that `apt-get install` works. Default: the user of
+   * the image or of the provider.
+   */
+  user?: SandboxUser
+  /**
+   * What the sandbox may reach. A policy needs the ability `egress`. Default: the provider's own, which `docs/providers.md`
+   * lists.
+   */
+  network?: Network
   /** A git repository to clone into the working directory. */
   repo?: string
   /** For a private repository; never written to disk, argv or logs. */
@@ -73,6 +100,11 @@ export interface CreateSandboxOpts extends CallOptions {
   /** Options of a single vendor, under that vendor's names. */
   providerOptions?: Readonly<Record<string, unknown>>
 }
+
+export type SandboxUser = 'root'
+
+/** Names that editors suggest. A provider may have others. */
+export type KnownRuntime = 'node24' | 'node22' | 'python3.13'
 
 export type CreateOption = Exclude<keyof CreateSandboxOpts, 'signal' | 'timeout'>
 
@@ -82,12 +114,16 @@ export interface SandboxResources {
   diskMb?: number
 }
 
+export interface SandboxByName {
+  readonly name: string
+}
+
 export interface GetSandboxOpts extends CallOptions {
   /** Default true. */
   resume?: boolean
 }
 
-export interface GetOrCreateOpts<C extends Capabilities = AllCapabilities> extends CreateSandboxOpts {
+export interface GetOrCreateOpts<C extends Capabilities = Capabilities> extends CreateSandboxOpts {
   name: string
   /** Runs once, before other callers get the sandbox. If it fails, the sandbox is destroyed. */
   onCreate?: (sandbox: SandboxHandle<C>) => Promise<void> | void
@@ -108,6 +144,11 @@ export interface ListSandboxesOpts extends CallOptions {
 
 /** An array of infos with a method for the next page. */
 export interface SandboxPage extends Array<SandboxInfo> {
+  nextCursor?: string
+}
+
+/** An array of handles with the cursor of the next page. */
+export interface HandlePage<C extends Capabilities = Capabilities> extends Array<SandboxHandle<C>> {
   nextCursor?: string
 }
 

@@ -1,9 +1,11 @@
-import type { AllCapabilities, Capabilities, Parts } from './capabilities.ts'
+import type { Capabilities, Part } from './capabilities.ts'
 import type { Bytes, BytesSource, CallOptions } from './common.ts'
-import type { SandboxFiles } from './files.ts'
+import type { SandboxFiles, SandboxFilesCore } from './files.ts'
+import type { Network } from './network.ts'
 import type {
   CommandResult,
   DetachedCommandOptions,
+  ProcessCore,
   ProcessHandle,
   ProcessInfo,
   RunCommandOptions,
@@ -15,11 +17,25 @@ import type { OpenShellOptions, OpenTerminalOptions, SandboxShell, SandboxTermin
 /**
  * One sandbox. The handle is bound to one incarnation: after a stop its calls throw `not_running`, and after a
  * restart or replacement by another caller they throw `interrupted`. A handle never reaches a successor by accident.
+ *
+ * Without a type argument it holds the handle of any provider: a method of a missing ability throws `unsupported`.
  */
-export type SandboxHandle<C extends Capabilities = AllCapabilities> = SandboxCore<C> & Parts<C, 'sandbox'>
+export type SandboxHandle<C extends Capabilities = Capabilities> = SandboxCore<
+  C,
+  ProcessHandle<C>,
+  SandboxFiles<C>
+> &
+  SandboxAbilities<C>
 
-/** The methods of every provider. Use `SandboxCore` as the parameter type for code that needs no ability. */
-export interface SandboxCore<C extends Capabilities = Capabilities> {
+/**
+ * The methods of every provider. Use `SandboxCore` as the parameter type for code that needs no ability, or asks
+ * `supports()` before it uses one. `Process` and `Files` are set by `SandboxHandle`.
+ */
+export interface SandboxCore<
+  C extends Capabilities = Capabilities,
+  Process extends ProcessCore = ProcessCore,
+  Files extends SandboxFilesCore = SandboxFilesCore,
+> {
   /** `provider:sandboxId`. `provider.get` accepts it. */
   readonly id: string
   /** The provider's own id. */
@@ -30,6 +46,21 @@ export interface SandboxCore<C extends Capabilities = Capabilities> {
   readonly capabilities: C
   /** An absolute path inside the sandbox. Commands run here, and relative paths start here. */
   readonly workdir: string
+  /**
+   * Folders that the sandbox's user may write to, with everything below them. Others may be writable, too. Undefined if
+   * the provider does not know.
+   */
+  readonly writablePaths?: readonly string[]
+  /**
+   * The ports given at `create`, in ascending order. With a provider that must know all exposed ports, also those that
+   * `getEndpoint` has added.
+   */
+  readonly ports: readonly number[]
+  /**
+   * The network that this handle found or has set. Secrets are in it by name only. Undefined if the provider does not
+   * know.
+   */
+  readonly network?: Network
 
   /** Does not count as activity: it neither wakes the sandbox nor extends its lifetime. */
   status(options?: CallOptions): Promise<SandboxStatus>
@@ -37,11 +68,11 @@ export interface SandboxCore<C extends Capabilities = Capabilities> {
 
   /** Runs a program and waits for its exit. With `detached: true`, starts it and returns its process handle. */
   runCommand(options: RunCommandOptions): Promise<CommandResult>
-  runCommand(options: DetachedCommandOptions): Promise<ProcessHandle<C>>
-  /** Starts a program and returns once it runs. The signal cancels the start, not the program. */
-  spawn(options: SpawnOptions): Promise<ProcessHandle<C>>
+  runCommand(options: DetachedCommandOptions): Promise<Process>
+  /** Starts a program and returns once it runs. */
+  spawn(options: SpawnOptions): Promise<Process>
 
-  readonly files: SandboxFiles<C>
+  readonly files: Files
   readFile(remotePath: string, options?: CallOptions): Promise<Bytes>
   writeFile(remotePath: string, content: BytesSource, options?: CallOptions): Promise<void>
   /** Copies a local file into the sandbox, as a stream. */
@@ -60,25 +91,49 @@ export interface SandboxCore<C extends Capabilities = Capabilities> {
   [Symbol.asyncDispose](): Promise<void>
 }
 
+/** The methods that abilities add to a sandbox; see `AbilityParts`. */
+export type SandboxAbilities<C extends Capabilities = Capabilities> = RestrictedAbilities<C> &
+  Part<C, 'ports', 'sandbox'> &
+  Part<C, 'stop', 'sandbox'> &
+  Part<C, 'pause', 'sandbox'> &
+  Part<C, 'snapshot', 'sandbox'> &
+  Part<C, 'fork', 'sandbox'> &
+  Part<C, 'lifetime', 'sandbox'> &
+  Part<C, 'activity', 'sandbox'> &
+  Part<C, 'egress', 'sandbox'>
+
 /** The methods that `restricted()` keeps. */
-export type RestrictedSandbox<C extends Capabilities = AllCapabilities> = Pick<
-  SandboxCore<C>,
+export type RestrictedSandbox<C extends Capabilities = Capabilities> = Pick<
+  SandboxCore<C, ProcessHandle<C>, SandboxFiles<C>>,
   | 'id'
   | 'sandboxId'
   | 'provider'
   | 'name'
-  | 'capabilities'
   | 'workdir'
+  | 'writablePaths'
   | 'status'
   | 'runCommand'
   | 'spawn'
   | 'files'
   | 'readFile'
   | 'writeFile'
-> &
-  Parts<Pick<C, keyof C & RestrictedAbility>, 'sandbox'>
+> & {
+  readonly capabilities: Pick<C, keyof C & RestrictedAbility>
+} & RestrictedAbilities<C>
 
-export type RestrictedAbility = 'reattach' | 'shell' | 'terminal'
+type RestrictedAbilities<C extends Capabilities> = Part<C, 'reattach', 'sandbox'> &
+  Part<C, 'shell', 'sandbox'> &
+  Part<C, 'terminal', 'sandbox'>
+
+/** `stdin` and `watch` add no method to the sandbox itself, but determine what its processes and files can do. */
+export type RestrictedAbility =
+  | 'reattach'
+  | 'shell'
+  | 'terminal'
+  | 'stdin'
+  | 'mergedOutput'
+  | 'orderedOutput'
+  | 'watch'
 
 export interface SandboxReattach<C extends Capabilities> {
   /** Throws `not_found` if the id is unknown or its record has been removed. */
@@ -98,13 +153,26 @@ export interface SandboxEndpoint {
   url: string
   /** Send these with every request, for example access tokens. Often empty. */
   headers: Record<string, string>
+  /** This process forwards the port: the URL works only while it runs, and another process gets another URL. */
+  forwarded?: true
+}
+
+/**
+ * `http` and `ws` use TLS if the endpoint has it: the URL begins with `https:` or `wss:` then. `https` and `wss` require
+ * TLS, and throw `unsupported` without it.
+ */
+export type EndpointProtocol = 'http' | 'https' | 'ws' | 'wss'
+
+export interface EndpointOptions extends CallOptions {
+  /** The scheme of the URL. Default: `http`. */
+  protocol?: EndpointProtocol
 }
 
 export interface SandboxPorts {
   /** The address of a port of the sandbox. Does not wait until a program listens there. */
-  getEndpoint(port: number, options?: CallOptions): Promise<SandboxEndpoint>
+  getEndpoint(port: number, options?: EndpointOptions): Promise<SandboxEndpoint>
   /** The URL of `getEndpoint`. Sufficient if the provider needs no headers. */
-  getUrl(port: number, options?: CallOptions): Promise<string>
+  getUrl(port: number, options?: EndpointOptions): Promise<string>
 }
 
 export interface SandboxStop {
@@ -124,7 +192,10 @@ export interface SnapshotOptions extends CallOptions {
 }
 
 export interface SandboxSnapshots {
-  /** Saves the disk. The environment variables given to `create` are not included. */
+  /**
+   * Saves the disk. The environment variables given to `create` are not included. Ends running programs if the
+   * provider's `snapshotInterrupts` is true.
+   */
   snapshot(options?: SnapshotOptions): Promise<{ snapshotId: string }>
 }
 
@@ -146,4 +217,12 @@ export interface SandboxLifetime {
 export interface SandboxActivity {
   /** Resets the idle timer. Does not start a stopped sandbox. */
   refreshActivity(options?: CallOptions): Promise<void>
+}
+
+export interface SandboxEgress {
+  /**
+   * Replaces the whole network at once. New connections follow it as soon as the call resolves, and open connections
+   * that it no longer allows are closed.
+   */
+  setNetwork(network: Network, options?: CallOptions): Promise<void>
 }

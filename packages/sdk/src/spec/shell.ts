@@ -1,11 +1,11 @@
-import type { CallOptions, ProcessSignal } from './common.ts'
+import type { CallOptions, Environment, ProcessSignal } from './common.ts'
 import type { OutputBudget, OutputOptions, ProcessEvent, ProcessStatus } from './process.ts'
 
 export interface OpenShellOptions extends CallOptions {
   /** Returns the open shell with this name, or opens it. Without a name, every call opens a new shell. */
   name?: string
   cwd?: string
-  env?: Readonly<Record<string, string>>
+  env?: Environment
   /**
    * Whether the shell first reads the profile of the sandbox's user, like `bash -l`. Default: true on the engine and
    * the daemon, false elsewhere.
@@ -34,6 +34,11 @@ export interface SandboxShell {
 }
 
 export interface ShellExecOptions extends CallOptions {
+  /**
+   * Ends the command and all its descendants; the shell keeps running. The call rejects with `aborted`, and
+   * `details.output` of the error has the output so far, at most 64 KiB.
+   */
+  signal?: AbortSignal
   /**
    * After this time the command and all its descendants are killed, also background jobs. The shell and jobs of
    * earlier commands keep running.
@@ -78,7 +83,7 @@ export interface OpenTerminalOptions extends CallOptions {
   /** Default: the sandbox's login shell. */
   cmd?: string
   args?: readonly string[]
-  env?: Readonly<Record<string, string>>
+  env?: Environment
   cwd?: string
   cols?: number
   rows?: number

@@ -21,6 +21,18 @@ export const abilityCalls: {
       async (sandbox, trial) => (await trial.spawn(sandbox, trial.commands.wait())).closeStdin(),
     ],
   ],
+  mergedOutput: [
+    [
+      "runCommand({ output: 'merged' })",
+      (sandbox, { commands }) => sandbox.runCommand({ ...commands.exit(0), output: 'merged' }),
+    ],
+    [
+      "spawn({ output: 'merged' })",
+      (sandbox, { commands }) => sandbox.spawn({ ...commands.exit(0), output: 'merged' }),
+    ],
+  ],
+  // A property of the events, without calls.
+  orderedOutput: [],
   reattach: [
     ['getProcess()', (sandbox) => sandbox.getProcess('any')],
     ['listProcesses()', (sandbox) => sandbox.listProcesses()],
@@ -48,6 +60,18 @@ export const abilityCalls: {
   fork: [['fork()', (sandbox) => sandbox.fork()]],
   lifetime: [['extendTimeout()', (sandbox) => sandbox.extendTimeout(60_000)]],
   activity: [['refreshActivity()', (sandbox) => sandbox.refreshActivity()]],
+  egress: [
+    ["setNetwork('none')", (sandbox) => sandbox.setNetwork('none')],
+    ['setNetwork({ allow: [] })', (sandbox) => sandbox.setNetwork({ allow: [] })],
+    [
+      'create({ network: { allow: [] } })',
+      // Without the option, `create-option-network` checks the refusal.
+      (sandbox, t) =>
+        t.provider.createOptions.has('network')
+          ? t.create({ network: { allow: [] } })
+          : sandbox.setNetwork({ allow: [] }),
+    ],
+  ],
 }
 
 export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } = {
@@ -61,6 +85,8 @@ export const sampleOptions: { readonly [O in CreateOption]: CreateSandboxOpts } 
   runtime: { runtime: 'node24' },
   ports: { ports: [8080] },
   resources: { resources: { vcpus: 1 } },
+  user: { user: 'root' },
+  network: { network: 'none' },
   repo: { repo: 'https://example.invalid/repo.git' },
   gitToken: { repo: 'https://example.invalid/repo.git', gitToken: 'kit-token' },
   providerOptions: { providerOptions: { kit: true } },
@@ -94,6 +120,12 @@ async function assertAbsent(trial: Trial, ability: Ability): Promise<void> {
 
 export async function assertRefused(provider: AnyProvider, option: CreateOption): Promise<void> {
   ok(!provider.createOptions.has(option), `${option} is declared`)
+  if (option === 'name')
+    await rejects(
+      provider.get({ name: 'kit-sample' }),
+      'unsupported',
+      'get({ name }) of a provider without names',
+    )
   let made: AnySandbox | undefined
   try {
     await rejects(

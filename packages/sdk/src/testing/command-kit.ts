@@ -37,6 +37,8 @@ export interface CommandKit {
    * first waits until that file exists.
    */
   flood(bytes: number, marker?: string, gate?: string): Command
+  /** Prints this many bytes of the same pattern to stdout, then as many to stderr, then as many to stdout. */
+  floodBoth(bytes: number): Command
   /** Prints `before\n`, waits until the file `path` exists, prints `after\n`. */
   gate(path: string): Command
   /** Prints `a` and the first byte of `é`; once the file `path` exists, its second byte and `z`. */
@@ -67,6 +69,11 @@ export interface CommandKit {
 
   /** Serves HTTP on a port of the sandbox and responds with `body`. Prints `ready` and a newline when it listens. */
   server?(port: number, body: string): Command
+  /**
+   * Connects and sends `GET /` over HTTP/1.1. Prints `open` and a newline when a response arrives, keeps the connection,
+   * and prints `closed` and a newline when it ends. Exits with 1 if there is no response.
+   */
+  connect?(host: string, port: number): Command
 }
 
 /** Variants of the grandchild of a tree. */
@@ -77,4 +84,4 @@ export interface TreeShape {
   readonly heeds?: boolean
 }
 
-export type OptionalProgram = 'server'
+export type OptionalProgram = 'server' | 'connect'

@@ -1,6 +1,6 @@
 import { describe, it } from 'vitest'
 import { MemoryProvider } from '../providers/memory/index.ts'
-import { conformance, memoryCommands } from './index.ts'
+import { conformance, memoryCommands, memoryEgress } from './index.ts'
 
 const provider = new MemoryProvider()
 
@@ -8,6 +8,7 @@ conformance({
   title: 'conformance: memory (simulated)',
   provider: () => provider,
   commands: memoryCommands(provider),
+  egress: memoryEgress,
   reopen: () => provider.reopen(),
   leftovers: (sandboxId) => provider.running(sandboxId),
   without: { server: 'the memory provider has no network' },
@@ -26,6 +27,7 @@ const bare = new MemoryProvider({
     snapshot: false,
     fork: false,
     lifetime: false,
+    egress: false,
   },
 })
 
@@ -36,5 +38,19 @@ conformance({
   reopen: () => bare.reopen(),
   leftovers: (sandboxId) => bare.running(sandboxId),
   limits: { lifetimeMs: 150, commandTimeoutMs: 50, bigFileBytes: 8 * 1024 * 1024 },
+  runner: { describe, it },
+})
+
+const interrupting = new MemoryProvider({ snapshotInterrupts: true })
+
+conformance({
+  title: 'conformance: memory whose snapshots interrupt (simulated)',
+  provider: () => interrupting,
+  commands: memoryCommands(interrupting),
+  egress: memoryEgress,
+  reopen: () => interrupting.reopen(),
+  leftovers: (sandboxId) => interrupting.running(sandboxId),
+  without: { server: 'the memory provider has no network' },
+  only: ['snapshots and forks'],
   runner: { describe, it },
 })

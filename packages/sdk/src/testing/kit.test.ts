@@ -6,7 +6,12 @@ import { abilityCalls } from './absent.ts'
 import { equal, rejects, sameBytes } from './assert.ts'
 import { behaviours, conformance, memoryCommands, posixCommands, runConformance } from './index.ts'
 
-const without = { server: 'no network', reopen: 'one object', leftovers: 'nobody looks' }
+const without = {
+  server: 'no network',
+  connect: 'no network',
+  reopen: 'one object',
+  leftovers: 'no process looks',
+}
 
 describe('the table of behaviours', () => {
   it('has at least 120 behaviours, each with a unique id', () => {
@@ -33,7 +38,15 @@ describe('runConformance', () => {
     const provider = new MemoryProvider()
     const options = { provider: () => provider, commands: memoryCommands(provider), without }
     const report = await runConformance({ ...options, only: ['exit-3', 'ports'] })
-    expect(report.results.map(({ id }) => id)).toEqual(['exit-3', 'endpoint', 'bad-port', 'port-reachable'])
+    expect(report.results.map(({ id }) => id)).toEqual([
+      'exit-3',
+      'endpoint',
+      'endpoint-protocol',
+      'endpoint-forwarded',
+      'ports-declared',
+      'bad-port',
+      'port-reachable',
+    ])
     expect(report.excused).toMatchObject([{ id: 'port-reachable', note: 'no program “server”: no network' }])
     expect(report.failed).toEqual([])
     await expect(runConformance({ ...options, only: ['exit-4'] })).rejects.toThrow(
@@ -111,7 +124,7 @@ describe('conformance', () => {
       import { MemoryProvider } from '@sandkasten/sdk/memory'
       import { conformance, memoryCommands } from '@sandkasten/sdk/testing'
       const provider = new MemoryProvider()
-      const without = { server: 'no network', reopen: 'one object', leftovers: 'nobody looks' }
+      const without = { server: 'no network', connect: 'no network', reopen: 'one object', leftovers: 'no process looks' }
       conformance({ provider: () => provider, commands: memoryCommands(provider), without, runner: { describe, it }, only: ['output', 'names'] })`
     const args = [
       '--conditions=sandkasten-source',

@@ -1,5 +1,7 @@
 import type { CommandContext, MemoryProvider } from '../providers/memory/index.ts'
+import type { Network, NetworkRule } from '../spec/index.ts'
 import type { CommandKit } from './command-kit.ts'
+import type { EgressTargets } from './types.ts'
 
 /** Implements the kit's programs on a memory provider. */
 export function memoryCommands(provider: MemoryProvider): CommandKit {
@@ -38,6 +40,10 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     for (let left = Number(args[0]); left > 0; left -= block.byteLength)
       await stdout.write(left < block.byteLength ? block.subarray(0, left) : block)
     if (args[1]) await files.writeFile(args[1], '')
+  })
+  add('flood-both', async ({ args, stdout, stderr }) => {
+    for (const stream of [stdout, stderr, stdout])
+      await stream.write('0123456789abcde\n'.repeat(Number(args[0]) / 16))
   })
   add('gate', async (context) => {
     await context.stdout.write('before\n')
@@ -81,6 +87,14 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
   })
   add('wait-silently', ({ signal }) => forever(signal))
   add('user-id', ({ stdout }) => stdout.write('1000'))
+  add('connect', async ({ args, sandboxId, stdout, clock }) => {
+    const reaches = () => isReached(provider.networkOf(sandboxId), args[0] ?? '', Number(args[1]))
+    if (!reaches()) return 1
+    await stdout.write('open\n')
+    while (reaches()) await clock.sleep(1)
+    await stdout.write('closed\n')
+    return 0
+  })
   add('script', ({ stdout }) => stdout.write('from a script'))
 
   const kit = (name: string, ...args: string[]) => ({ cmd: `kit-${name}`, args })
@@ -98,6 +112,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     waitTrapped: () => kit('wait-trapped'),
     relay: () => kit('relay'),
     flood: (bytes, marker, gate) => kit('flood', String(bytes), marker ?? '', gate ?? ''),
+    floodBoth: (bytes) => kit('flood-both', String(bytes)),
     gate: (path) => kit('gate', path),
     splitCharacter: (path) => kit('split-character', path),
     tree: (marker, { leaves, heeds } = {}) =>
@@ -106,9 +121,16 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     daemon: (marker) => kit('daemon', marker),
     leaveChild: () => kit('leave-child'),
     userId: () => kit('user-id'),
+    connect: (host, port) => kit('connect', host, String(port)),
     script: '#!kit-script\n',
     missing: 'kit-missing',
   }
+}
+
+/** Names that only the program `connect` of these commands knows. */
+export const memoryEgress: EgressTargets = {
+  allowed: { host: 'allowed.test', port: 8080 },
+  denied: { host: 'denied.test', port: 8081 },
 }
 
 async function relay({ stdin, stdout, stderr }: CommandContext): Promise<number> {
@@ -125,6 +147,14 @@ async function relay({ stdin, stdout, stderr }: CommandContext): Promise<number>
     }
   }
   return 0
+}
+
+/** A simulated network, in which policies name hosts with ports. */
+function isReached(network: Network | undefined, host: string, port: number): boolean {
+  if (typeof network !== 'object') return network !== 'none'
+  const names = (rule: NetworkRule) =>
+    typeof rule === 'object' && 'host' in rule && rule.host === host && rule.ports?.includes(port) === true
+  return network.allow.some(names) && !(network.deny ?? []).some(names)
 }
 
 async function fileThere({ args, files, clock }: CommandContext, path = args[0] ?? ''): Promise<void> {

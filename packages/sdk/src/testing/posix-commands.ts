@@ -1,12 +1,13 @@
 import type { Command, CommandKit } from './command-kit.ts'
 
 export interface PosixCommandsOptions {
-  /** The program in the sandbox that can serve HTTP. */
+  /** The program in the sandbox that can serve HTTP and connect. */
   server?: 'python3' | 'node'
 }
 
 /** Programs for any sandbox with `sh` and the usual tools. Values are passed as arguments, never inside a script. */
 export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
+  const connect = options.server === undefined ? undefined : connectors[options.server]
   const serve = options.server === undefined ? undefined : servers[options.server]
   return {
     print: (text) => sh('printf %s "$1"', text),
@@ -23,6 +24,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
       sh("trap 'echo term; exit 7' TERM; echo ready; while :; do sleep 1000000 & wait; done"),
     relay: () => sh(relay),
     flood: (bytes, marker, gate) => sh(flood, String(bytes), marker ?? '', gate ?? ''),
+    floodBoth: (bytes) => sh(floodBoth, String(bytes)),
     gate: (path) => sh('echo before; while ! test -e "$1"; do sleep 0.02; done; echo after', path),
     splitCharacter: (path) =>
       sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
@@ -36,6 +38,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     script: '#!/bin/sh\nprintf "from a script"\n',
     missing: 'sandkasten-no-such-program',
     server: serve,
+    connect,
   }
 }
 
@@ -49,6 +52,12 @@ const flood = `
 while test -n "$3" && ! test -e "$3"; do sleep 0.02; done
 yes 0123456789abcde | head -c "$1"
 test -z "$2" || : > "$2"`
+
+const floodBoth = `
+flood() { yes 0123456789abcde | head -c "$1"; }
+flood "$1"
+flood "$1" >&2
+flood "$1"`
 
 const relay = `
 while IFS= read -r line; do
@@ -110,3 +119,54 @@ server.serve_forever()`
 const nodeServer = `
 const [port, body] = process.argv.slice(1)
 require('node:http').createServer((_, answer) => answer.end(body)).listen(Number(port), '0.0.0.0', () => console.log('ready'))`
+
+const connectors = {
+  python3: (host: string, port: number): Command => ({
+    cmd: 'python3',
+    args: ['-c', pythonConnect, host, String(port)],
+  }),
+  node: (host: string, port: number): Command => ({
+    cmd: 'node',
+    args: ['-e', nodeConnect, host, String(port)],
+  }),
+}
+
+const pythonConnect = `
+import socket, sys
+host, port = sys.argv[1], int(sys.argv[2])
+try:
+    connection = socket.create_connection((host, port), 10)
+    connection.sendall(f'GET / HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n'.encode())
+    answered = connection.recv(1)
+except OSError as error:
+    sys.exit(1)
+if not answered:
+    sys.exit(1)
+print('open', flush=True)
+connection.settimeout(None)
+try:
+    while connection.recv(65536):
+        pass
+except OSError:
+    pass
+print('closed', flush=True)`
+
+const nodeConnect = `
+const [host, port] = process.argv.slice(1)
+let answered = false
+const connection = require('node:net').connect(Number(port), host, () =>
+  connection.write('GET / HTTP/1.1\\r\\nHost: ' + host + ':' + port + '\\r\\n\\r\\n'))
+const limit = setTimeout(() => connection.destroy(), 10000)
+connection.on('data', () => {
+  if (answered) return
+  answered = true
+  clearTimeout(limit)
+  console.log('open')
+})
+connection.on('error', () => {})
+connection.on('end', () => connection.end())
+connection.on('close', () => {
+  clearTimeout(limit)
+  if (answered) console.log('closed')
+  process.exitCode = answered ? 0 : 1
+})`

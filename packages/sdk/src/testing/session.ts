@@ -10,6 +10,7 @@ import {
   type Behaviour,
   type ConformanceOptions,
   defaultLimits,
+  type EgressTargets,
   type Limits,
 } from './types.ts'
 
@@ -31,7 +32,7 @@ export class Session {
   }
 
   static async open(options: ConformanceOptions): Promise<Session> {
-    const session = new Session((await options.provider()) as unknown as AnyProvider, options)
+    const session = new Session(await options.provider(), options)
     session.#checkExplained()
     return session
   }
@@ -62,9 +63,13 @@ export class Session {
   /** The stated reason why a behaviour cannot run here. */
   excuse(behaviour: Behaviour): string | undefined {
     const { program } = behaviour
-    if (program === undefined || this.commands[program] || this.note(behaviour) !== undefined)
-      return undefined
+    if (program === undefined || this.#has(program) || this.note(behaviour) !== undefined) return undefined
     return `no program “${program}”: ${this.#options.without?.[program]}`
+  }
+
+  get targets(): EgressTargets {
+    if (this.#options.egress) return this.#options.egress
+    throw new Error('The conformance kit has no targets. Pass `egress`.')
   }
 
   async shared(group: string): Promise<AnySandbox> {
@@ -77,7 +82,7 @@ export class Session {
   }
 
   async reopened(): Promise<AnyProvider | undefined> {
-    return (await this.#options.reopen?.()) as unknown as AnyProvider | undefined
+    return await this.#options.reopen?.()
   }
 
   async leftovers(sandboxId: string): Promise<readonly string[] | undefined> {
@@ -106,12 +111,19 @@ export class Session {
     return needs.length > 0 || options.length > 0 ? absentBehaviour(needs, options) : undefined
   }
 
+  #has(program: OptionalProgram): boolean {
+    return (
+      this.commands[program] !== undefined && (program !== 'connect' || this.#options.egress !== undefined)
+    )
+  }
+
   /** Each missing option must be explained in `without`. */
   #checkExplained(): void {
     const { without = {}, reopen, leftovers } = this.#options
-    const optional: OptionalProgram[] = this.provider.capabilities.ports ? ['server'] : []
+    const { ports, egress } = this.provider.capabilities
     const given: Record<string, unknown> = { reopen, leftovers }
-    for (const program of optional) given[program] = this.commands[program]
+    if (ports) given.server = this.#has('server')
+    if (egress) given.connect = this.#has('connect')
     for (const [what, value] of Object.entries(given)) {
       if (value || without[what as keyof typeof without]) continue
       throw new Error(

@@ -3,7 +3,7 @@ import type { CreateSandboxOpts, ProcessHandle, RunCommandOptions, SpawnOptions 
 import { ok } from './assert.ts'
 import type { Command, CommandKit } from './command-kit.ts'
 import type { Session } from './session.ts'
-import type { AnyProvider, AnySandbox, Limits } from './types.ts'
+import type { AnyProvider, AnySandbox, EgressTargets, Limits, NetworkTarget } from './types.ts'
 
 /**
  * The context of one run of a behaviour. Everything created through it is removed afterwards, also if the behaviour
@@ -44,6 +44,15 @@ export class Trial {
   adopt(sandbox: AnySandbox): AnySandbox {
     this.later(() => this.provider.destroy(sandbox.sandboxId))
     return sandbox
+  }
+
+  /** Where programs try the network. Only for behaviours with the program `connect`. */
+  get targets(): EgressTargets {
+    return this.#session.targets
+  }
+
+  connect({ host, port }: NetworkTarget): Command {
+    return this.commands.connect!(host, port)
   }
 
   run(

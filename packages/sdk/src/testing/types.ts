@@ -1,14 +1,4 @@
-import type {
-  Ability,
-  Capabilities,
-  CreateOption,
-  CreateSandboxOpts,
-  GetSandboxOpts,
-  SandboxCore,
-  SandboxHandle,
-  SandboxProvider,
-  SandboxProviderCore,
-} from '../spec/index.ts'
+import type { Ability, CreateOption, SandboxHandle, SandboxProvider } from '../spec/index.ts'
 import type { CommandKit, OptionalProgram } from './command-kit.ts'
 import type { Trial } from './trial.ts'
 
@@ -39,34 +29,42 @@ export function group(name: string, drafts: readonly Draft[]): Behaviour[] {
 export type AnySandbox = SandboxHandle
 export type AnyProvider = SandboxProvider
 
-export interface ProviderUnderTest
-  extends Pick<
-    SandboxProviderCore,
-    'name' | 'isolation' | 'createOptions' | 'list' | 'destroy' | 'healthCheck'
-  > {
-  readonly capabilities: Capabilities
-  create(options?: CreateSandboxOpts): Promise<SandboxCore>
-  get(sandboxId: string, options?: GetSandboxOpts): Promise<SandboxCore>
-  getOrCreate(options: never): Promise<SandboxCore>
-}
-
 export interface ConformanceOptions {
   /** Called once; all behaviours share the provider. */
-  provider: () => ProviderUnderTest | Promise<ProviderUnderTest>
+  provider: () => SandboxProvider | Promise<SandboxProvider>
   /** The programs that the sandboxes can run. Default `posixCommands()`. */
   commands?: CommandKit | (() => CommandKit)
   /**
    * Another provider object over the same sandboxes, as another process would have: for behaviours that survive a
    * restart.
    */
-  reopen?: () => ProviderUnderTest | Promise<ProviderUnderTest>
+  reopen?: () => SandboxProvider | Promise<SandboxProvider>
   /** The reason for each optional program, `reopen` or `leftovers` that is missing. */
   without?: { readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string }
   /** What is left of a sandbox on its host (processes, folders), seen from outside. */
   leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[]
+  /** Needed by the ability `egress`, together with the program `connect`. */
+  egress?: EgressTargets
   /** Runs only these: ids, groups, or a predicate. */
   only?: readonly string[] | ((behaviour: Behaviour) => boolean)
   limits?: Partial<Limits>
+}
+
+/**
+ * Two HTTP servers that a sandbox with the right policy reaches. They keep idle connections for at least the time limit
+ * of a behaviour.
+ */
+export interface EgressTargets {
+  /** Policies allow it first. */
+  allowed: NetworkTarget
+  /** Policies deny it first. */
+  denied: NetworkTarget
+}
+
+/** A name or an address, and a port, as rules name them. */
+export interface NetworkTarget {
+  host: string
+  port: number
 }
 
 export interface Limits {

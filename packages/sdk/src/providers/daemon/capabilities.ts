@@ -1,5 +1,6 @@
 export interface DaemonCapabilities {
   readonly stdin: 'native'
+  readonly mergedOutput: 'native'
   readonly ports: 'native'
   readonly reattach: 'native'
   readonly shell: 'native'
@@ -10,10 +11,12 @@ export interface DaemonCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'native'
   readonly lifetime: 'native'
+  readonly egress: 'native'
 }
 
 export const daemonCapabilities: DaemonCapabilities = Object.freeze({
   stdin: 'native',
+  mergedOutput: 'native',
   ports: 'native',
   reattach: 'native',
   shell: 'native',
@@ -24,4 +27,5 @@ export const daemonCapabilities: DaemonCapabilities = Object.freeze({
   snapshot: 'native',
   fork: 'native',
   lifetime: 'native',
+  egress: 'native',
 })

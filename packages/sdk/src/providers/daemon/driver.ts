@@ -5,6 +5,7 @@ import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { undoneOnAbort } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { matches } from '../../shared/page.ts'
+import { portsText } from '../../shared/port-list.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -20,9 +21,11 @@ import {
   liveStatuses,
   notFound,
   peopleLabel,
+  portsLabel,
   sessionStatuses,
   setupLabel,
 } from './translation.ts'
+import { withVolumes } from './volumes.ts'
 
 /** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000
@@ -39,11 +42,17 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
     'lifetimeMs',
     'snapshotId',
     'image',
+    'runtime',
+    'ports',
     'resources',
+    'user',
+    'network',
     'repo',
     'gitToken',
     'providerOptions',
   ]
+  /** The daemon freezes the sandbox, as the engine does. */
+  readonly snapshotInterrupts = false
   readonly #client: SandboxClient
 
   constructor(client: SandboxClient) {
@@ -149,25 +158,43 @@ export class DaemonDriver implements ProviderDriver<DaemonCapabilities> {
 }
 
 function createOptions(spec: CreateSpec) {
-  const { name, label, labels, envVars, lifetimeMs, image, snapshotId, resources, providerOptions } = spec
+  const {
+    name,
+    label,
+    labels,
+    envVars,
+    ports,
+    lifetimeMs,
+    image,
+    runtime,
+    snapshotId,
+    resources,
+    user,
+    network,
+    providerOptions,
+  } = spec
   const lifetimeSeconds = lifetimeMs === undefined ? undefined : lifetimeMs / 1000
   return {
     name,
     image,
+    runtime,
     snapshotId,
     labels: {
       ...labels,
       ...(label === undefined ? {} : { [peopleLabel]: label }),
+      ...(ports === undefined ? {} : { [portsLabel]: portsText(ports) }),
       ...(spec.deferReady ? { [setupLabel]: new Date().toISOString() } : {}),
     },
     env: envVars,
     limits: resources && { cpu: resources.vcpus, memoryMb: resources.memoryMb, diskMb: resources.diskMb },
+    user,
+    network,
     // At the end of its lease, the sandbox stops and keeps its disk. With a lifetime, only the lifetime ends it.
     onIdle: 'stop' as const,
     onLifetime: 'stop' as const,
     lifetimeSeconds,
     ttlSeconds: lifetimeSeconds,
     idempotencyKey: randomId(26),
-    extra: providerOptions,
+    ...withVolumes(providerOptions),
   }
 }

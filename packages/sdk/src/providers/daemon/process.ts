@@ -40,6 +40,19 @@ export class DaemonProcess implements ProcessDriver {
     return { running: info.status === 'running', ...exitOf(info) }
   }
 
+  async waitForExit({ signal }: CallOptions): Promise<ProcessExit> {
+    for (;;) {
+      const waited = this.#command.info({ waitMs: answerMs, signal })
+      const info = await translating(this.#session.id, waited)
+      const { exit } = exitOf(info)
+      if (exit) return exit
+      if (info.status === 'lost')
+        throw new SandboxError('interrupted', `The exit of the process ${this.execId} is unknown.`, {
+          hint: 'Its sandbox ended first. Check what the program did, and start it again.',
+        })
+    }
+  }
+
   async write(data: Uint8Array, call: CallOptions): Promise<void> {
     if (this.#stdinClosed) throw new SandboxError('stdin_closed', 'The program’s stdin is closed.')
     await translating(this.#session.id, this.#command.write(data, call))
@@ -71,13 +84,16 @@ export class DaemonProcess implements ProcessDriver {
   }
 }
 
+/** The longest that a request waits for the end of a program. The next request continues. */
+const answerMs = 20_000
+
 /** Always detached on the daemon, so that the daemon's request timeout does not limit the program. */
 export async function startProcess(
   session: Session,
   spec: ProcessSpec,
   { signal }: CallOptions,
 ): Promise<DaemonProcess> {
-  const { cmd, args, env, cwd, timeoutMs, execId, outputBufferBytes } = spec
+  const { cmd, args, env, cwd, timeoutMs, execId, outputBufferBytes, merged } = spec
   try {
     const command = await session.start(cmd, {
       args,
@@ -85,6 +101,7 @@ export async function startProcess(
       cwd,
       timeoutMs,
       execId,
+      output: merged ? 'merged' : undefined,
       stdinOpen: spec.stdin !== 'empty',
       outputBufferBytes: Math.min(Math.max(outputBufferBytes, minBufferBytes), maxBufferBytes),
       // The events carry all output, so the result omits it.

@@ -1,9 +1,11 @@
 import type { SandboxClient, Session, SessionInfo } from '../../client/index.ts'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import { portsFrom } from '../../shared/port-list.ts'
 import type {
   CallOptions,
+  Network,
   OpenShellOptions,
   OpenTerminalOptions,
   ProcessInfo,
@@ -16,15 +18,18 @@ import { DaemonFiles } from './files.ts'
 import { DaemonProcess, exitOf, startProcess } from './process.ts'
 import { DaemonShell } from './shell.ts'
 import { DaemonTerminal } from './terminal.ts'
-import { infoOf, notFound, setupLabel, translating } from './translation.ts'
+import { infoOf, notFound, portsLabel, setupLabel, translating } from './translation.ts'
 
 /** A handle's view of one start of a session. */
 export class DaemonSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths?: readonly string[]
+  readonly ports: readonly number[]
   readonly files: DaemonFiles
   readonly #client: SandboxClient
+  #network: Network | undefined
   readonly #session: Session
 
   constructor(client: SandboxClient, info: SessionInfo) {
@@ -34,7 +39,14 @@ export class DaemonSandbox implements SandboxDriver {
     this.sandboxId = info.id
     if (info.name !== undefined) this.name = info.name
     this.workdir = info.workdir ?? '/'
+    if (info.writablePaths !== undefined) this.writablePaths = info.writablePaths
+    this.#network = info.network
+    this.ports = portsFrom(info.labels[portsLabel])
     this.files = new DaemonFiles(session)
+  }
+
+  get network(): Network | undefined {
+    return this.#network
   }
 
   async info(call: CallOptions): Promise<SandboxInfo> {
@@ -74,7 +86,7 @@ export class DaemonSandbox implements SandboxDriver {
       })
   }
 
-  async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  async openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     const { name = `shell-${randomId()}`, cwd, env, login } = options
     const opening = this.#session.openShell(name, {
       cwd,
@@ -87,7 +99,7 @@ export class DaemonSandbox implements SandboxDriver {
   }
 
   async openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
     const { signal: _, ...rest } = options
@@ -142,6 +154,12 @@ export class DaemonSandbox implements SandboxDriver {
   async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     this.#refuseOther(await this.#session.info(call))
     await this.#translated(this.#session.extend(ms / 1000, call))
+  }
+
+  async setNetwork(network: Network, call: CallOptions): Promise<void> {
+    await this.#check(call)
+    const info = await this.#translated(this.#session.setNetwork(network, call))
+    this.#network = info.network ?? network
   }
 
   async ready(call: CallOptions): Promise<void> {

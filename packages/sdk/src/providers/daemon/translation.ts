@@ -6,7 +6,9 @@ import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 export const peopleLabel = 'sandkasten.label'
 /** The creator is still setting up the sandbox, since this time; other callers wait. */
 export const setupLabel = 'sandkasten.setup'
-const ownLabels: readonly string[] = [peopleLabel, setupLabel]
+/** The declared ports. Ports need no declaration here: `getEndpoint` opens them. */
+export const portsLabel = 'sandkasten.ports'
+const ownLabels: readonly string[] = [peopleLabel, setupLabel, portsLabel]
 
 export function infoOf(info: SessionInfo): SandboxInfo {
   const { [peopleLabel]: label } = info.labels

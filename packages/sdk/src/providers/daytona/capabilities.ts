@@ -1,5 +1,6 @@
 export interface DaytonaCapabilities {
   readonly stdin: 'emulated'
+  readonly mergedOutput: 'emulated'
   readonly reattach: 'emulated'
   readonly shell: 'emulated'
   readonly terminal: 'emulated'
@@ -9,6 +10,7 @@ export interface DaytonaCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'native'
   readonly activity: 'native'
+  readonly egress: 'native'
 }
 
 /**
@@ -17,6 +19,7 @@ export interface DaytonaCapabilities {
  */
 export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   stdin: 'emulated',
+  mergedOutput: 'emulated',
   reattach: 'emulated',
   shell: 'emulated',
   terminal: 'emulated',
@@ -26,4 +29,5 @@ export const daytonaCapabilities: DaytonaCapabilities = Object.freeze({
   snapshot: 'native',
   fork: 'native',
   activity: 'native',
+  egress: 'native',
 })

@@ -5,7 +5,8 @@ import { createParams } from './create-params.ts'
 import { createLabel, managedLabel, nameLabel, setupLabel } from './translation.ts'
 
 const bare: CreateSpec = { labels: {}, envVars: {}, deferReady: false }
-const params = (spec: Partial<CreateSpec> = {}) => createParams({ ...bare, ...spec }, 'create-id')
+const params = (spec: Partial<CreateSpec> = {}) =>
+  createParams({ ...bare, ...spec }, 'create-id', { node24: 'my-node' })
 const refusal = async (spec: Partial<CreateSpec>) => {
   const error = await params(spec).catch((thrown: unknown) => thrown)
   expect(SandboxError.is(error), String(error)).toBe(true)
@@ -53,6 +54,7 @@ describe('the vendor’s create parameters', () => {
 
   it('contain an image or a snapshot', async () => {
     expect(await params({ image: 'debian:12' })).toMatchObject({ image: 'debian:12' })
+    expect(await params({ runtime: 'node24' })).toMatchObject({ snapshot: 'my-node' })
     expect(await params({ snapshotId: 'sandkasten-x' })).toMatchObject({ snapshot: 'sandkasten-x' })
     expect(await refusal({ image: 'debian:12', snapshotId: 'x' })).toEqual(['invalid_argument', undefined])
   })

@@ -1,6 +1,8 @@
 import type { CreateSpec } from '../../core/driver.ts'
 import { checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
+import { mappedRuntime } from '../../shared/runtime.ts'
+import { networkSettingsOf } from './network.ts'
 import { labelsOf, vendorName } from './translation.ts'
 
 /** Options that only this vendor has, under its own names. */
@@ -41,10 +43,17 @@ const known = [
   'secrets',
 ] satisfies Array<keyof DaytonaCreateOptions>
 
+/** Those that `network` sets. */
+const networkOptions = ['networkBlockAll', 'networkAllowList', 'domainAllowList']
+
 const defaultAutoStop = 15
 
-export async function createParams(spec: CreateSpec, createId: string): Promise<Record<string, unknown>> {
-  const { name, image, snapshotId, resources, envVars, providerOptions = {} } = spec
+export async function createParams(
+  spec: CreateSpec,
+  createId: string,
+  runtimes: Readonly<Record<string, string>>,
+): Promise<Record<string, unknown>> {
+  const { name, image, snapshotId, runtime, resources, envVars, providerOptions = {} } = spec
   checkKnown(providerOptions, known, '`providerOptions` of daytona')
   if (image !== undefined && snapshotId !== undefined)
     throw new SandboxError('invalid_argument', 'Both `image` and `snapshotId` are given.', {
@@ -68,14 +77,25 @@ export async function createParams(spec: CreateSpec, createId: string): Promise<
         hint: 'Pass a number of minutes, or set `ttlMinutes`. keepAlive(sandbox) keeps a sandbox from stopping.',
       },
     )
+  const both = Object.keys(providerOptions).find((option) => networkOptions.includes(option))
+  if (spec.network !== undefined && both !== undefined)
+    throw new SandboxError(
+      'invalid_argument',
+      `\`network\` and \`providerOptions.${both}\` are both given.`,
+      {
+        provider: 'daytona',
+        hint: 'Use network alone.',
+      },
+    )
   return {
     // The vendor accepts only one of the two.
     ...(autoPauseInterval ? {} : { autoStopInterval: defaultAutoStop }),
     public: false,
     ...providerOptions,
+    ...(spec.network === undefined ? {} : networkSettingsOf(spec.network)),
     name: name === undefined ? undefined : await vendorName(name),
     image,
-    snapshot: snapshotId,
+    snapshot: runtime === undefined ? snapshotId : mappedRuntime('daytona', runtime, runtimes, 'snapshot'),
     resources: resources && resourcesOf(resources),
     envVars,
     labels: labelsOf({ ...spec, createId }),

@@ -34,29 +34,40 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
     'envVars',
     'snapshotId',
     'image',
+    'runtime',
+    'ports',
     'resources',
+    'network',
     'repo',
     'gitToken',
     'providerOptions',
   ]
+  /** The vendor returns the sandbox to its state before; programs keep running. */
+  readonly snapshotInterrupts = false
   readonly #client: () => Promise<DaytonaClient>
   readonly #timeLimits: TimeLimits
+  readonly #runtimes: Readonly<Record<string, string>>
 
-  constructor(client: () => Promise<DaytonaClient>, timeLimits: TimeLimits) {
+  constructor(
+    client: () => Promise<DaytonaClient>,
+    timeLimits: TimeLimits,
+    runtimes: Readonly<Record<string, string>>,
+  ) {
     this.#client = client
     this.#timeLimits = timeLimits
+    this.#runtimes = runtimes
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<DaytonaSandbox> {
     const createId = randomId()
-    const params = await createParams(spec, createId)
+    const params = await createParams(spec, createId, this.#runtimes)
     const client = await this.#client()
     throwIfAborted(call.signal, 'Creating the sandbox')
     const creating = client.create(params as never, { timeout: this.#timeLimits.startMs / 1000 })
     const unmake = (made: DaytonaSandboxObject) => removed(made, this.#timeLimits)
     try {
       const made = await undoneOnAbort(creating, unmake, call.signal, 'Creating the sandbox')
-      return await DaytonaSandbox.of(client, made, this.#timeLimits, call)
+      return await DaytonaSandbox.of(client, made, this.#timeLimits, call, spec.network)
     } catch (error) {
       const failure = call.signal?.aborted
         ? abortedError(call.signal, 'Creating the sandbox')

@@ -1,14 +1,20 @@
 import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
 import { abortable, throwIfAborted } from '../../shared/calls/abort.ts'
 import { Silence } from '../../shared/calls/silence-timeout.ts'
+import { guestError } from '../../shared/guest/errors.ts'
+import { type FramedResponse, framed, TextStream } from '../../shared/guest/framed.ts'
+import { linesInEnv } from '../../shared/guest/lines.ts'
+import type { GuestCall, GuestLink, Word } from '../../shared/guest/link.ts'
+import { agentMissing, agentName, agentScript, framedLine, guestFolder } from '../../shared/guest/place.ts'
 import { randomId } from '../../shared/ids.ts'
-import { chunksOf, encode } from '../../shared/output/bytes.ts'
+import { chunksOf } from '../../shared/output/bytes.ts'
 import { quoteArgs } from '../../shared/quote.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import { fromBase64, toBase64 } from './base64.ts'
 import { translated } from './errors.ts'
-import { agentFolder, agentSource } from './guest/index.ts'
+import { agentSource } from './guest/index.ts'
 import type { TimeLimits } from './options.ts'
+import { again } from './retry.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 import { isTransitional } from './translation.ts'
 
@@ -16,8 +22,6 @@ export interface IncarnationCall extends CallOptions {
   /** Data for the agent. It is passed in the environment, because all processes can read arguments. */
   input?: Uint8Array
   env?: Readonly<Record<string, string>>
-  /** How long the agent itself may wait. */
-  waitMs?: number
 }
 
 /** The most bytes in one call: Linux limits the length of one string. */
@@ -33,6 +37,7 @@ export class Incarnation {
   readonly #answerMs: number
   #incarnation = '-'
   #workdir = '/'
+  #hasAgent = false
 
   constructor(sandbox: DaytonaSandboxObject, { requestMs }: TimeLimits) {
     this.sandbox = sandbox
@@ -108,35 +113,82 @@ export class Incarnation {
     return new Silence(this.#answerMs, 'daytona', signal)
   }
 
-  /** Uploads data that is too large for a call. Returns the path of the file, which the agent removes. */
-  async upload(data: Uint8Array, call: CallOptions): Promise<string> {
-    const path = `${agentFolder}/in-${randomId()}`
-    try {
-      await this.stream(chunksOf(data), path, call)
-    } catch (error) {
-      throw await this.#unusable(error)
+  /** The agent for programs; see `shared/guest`. The vendor returns text, so output is read in pages. */
+  link(): GuestLink {
+    const facts = { provider: 'daytona', sandboxId: this.id }
+    return {
+      ...facts,
+      place: 'in the sandbox',
+      id: this.id,
+      start: this.#incarnation,
+      page: { waitMs: this.pollMs, bytes: pageBytes },
+      open: async (verb, words, call) =>
+        new TextStream(await this.#program(verb, words, call), { ...facts, what: call.what }),
+      ask: async (verb, words, call) => {
+        const { text, code } = await this.#program(verb, words, call)
+        if (code === 0) return text
+        throw guestError(code, { ...facts, what: call.what })
+      },
+      upload: async (data, call) => {
+        const name = `in-${randomId()}`
+        try {
+          await this.stream(chunksOf(data), `${guestFolder}/${name}`, call)
+        } catch (error) {
+          throw await this.#unusable(error)
+        }
+        return name
+      },
+      // A program in a paused sandbox has not ended.
+      goesOn: async (error, _failures, signal) => {
+        const state = SandboxError.is(error, 'not_running') ? error.details.state : undefined
+        if (state !== 'paused' && state !== 'pausing' && state !== 'resuming') return false
+        await abortable(new Promise((resolve) => setTimeout(resolve, pausedMs)), signal, 'Reading the output')
+        return true
+      },
     }
-    return toBase64(encode(path))
+  }
+
+  /** Repeating a call of the agent has no further effect, so that transient failures pass. */
+  async #program(verb: string, words: readonly Word[], call: GuestCall): Promise<FramedResponse> {
+    if (!this.bound) throw await this.#unusable(undefined)
+    const lines = linesInEnv(call.input)
+    for (let installing = !this.#hasAgent; ; installing = true) {
+      const env = installing ? { ...lines, SANDKASTEN_AGENT: agentScript } : lines
+      const response = await again(async () => {
+        const nonce = randomId(33)
+        const args = ['-c', framedLine, agentName, nonce, verb, ...words.map(String)]
+        const answer = await this.#execute(`exec sh ${quoteArgs(args)}`, env, call)
+        return framed(String(answer.result), nonce) ?? Promise.reject(this.#odd(answer))
+      }, call.signal)
+      if (response.code === agentMissing && !installing) continue
+      this.#hasAgent = true
+      return response
+    }
   }
 
   async #run(args: readonly string[], call: IncarnationCall, before: string): Promise<string[]> {
-    const { signal, waitMs = 0, input } = call
-    throwIfAborted(signal)
-    const env = { ...call.env, ...(input ? { SANDKASTEN_INPUT: toBase64(input) } : {}) }
-    const command = `${before}exec perl ${quoteArgs([agentFile, ...args])}`
-    const seconds = Math.ceil((waitMs + this.#answerMs) / 1000)
-    let answer: { exitCode: number; result: string }
-    try {
-      // The call cannot be cancelled; it is harmless if it still runs.
-      answer = await abortable(this.sandbox.process.executeCommand(command, undefined, env, seconds), signal)
-    } catch (error) {
-      throw await this.#unusable(error)
-    }
+    const env = { ...call.env, ...(call.input ? { SANDKASTEN_INPUT: toBase64(call.input) } : {}) }
+    const answer = await this.#execute(`${before}exec perl ${quoteArgs([agentFile, ...args])}`, env, call)
     const lines = linesOf(answer.result)
     if (!lines) throw this.#odd(answer)
     const [, code, text = ''] = /^! (\S+) ?(\S*)$/.exec(lines[0] ?? '') ?? []
     if (code === undefined) return lines
     throw this.#refused(code, new TextDecoder().decode(fromBase64(text)))
+  }
+
+  async #execute(
+    command: string,
+    env: Record<string, string>,
+    { signal, waitMs = 0 }: Pick<GuestCall, 'signal' | 'waitMs'>,
+  ): Promise<{ exitCode: number; result: string }> {
+    throwIfAborted(signal)
+    const seconds = Math.ceil((waitMs + this.#answerMs) / 1000)
+    try {
+      // The call cannot be cancelled; it is harmless if it still runs.
+      return await abortable(this.sandbox.process.executeCommand(command, undefined, env, seconds), signal)
+    } catch (error) {
+      throw await this.#unusable(error)
+    }
   }
 
   /** Why a call failed: often the sandbox is gone or not running. */
@@ -166,18 +218,11 @@ export class Incarnation {
     const facts = { provider: 'daytona', sandboxId: this.id }
     if (code === 'interrupted')
       return new SandboxError('interrupted', `The sandbox ${this.id} was restarted.`, facts)
-    if (code === 'process') return noProcess(text, this.id)
-    if (code === 'lost')
-      return new SandboxError('interrupted', `The exit of the process ${text} is unknown.`, facts)
-    const [, kind, errno] = /^([ECX])(\d+)$/.exec(code) ?? []
-    const table = { E: fileErrors, C: folderErrors, X: programErrors }[(kind ?? 'E') as 'E' | 'C' | 'X']
-    const known = table[Number(errno)] ?? 'provider_error'
-    const what = { E: text, C: `The working directory ${text}`, X: `The program ${text}` }[
-      (kind ?? 'E') as 'E'
-    ]
-    return new SandboxError(known, `${what}: ${words[known] ?? `error ${code}`}.`, {
+    const errno = Number(/^E(\d+)$/.exec(code)?.[1])
+    const known = fileErrors[errno] ?? 'provider_error'
+    return new SandboxError(known, `${text}: ${words[known] ?? `error ${code}`}.`, {
       ...facts,
-      details: { errno: Number(errno) },
+      details: { errno },
     })
   }
 
@@ -200,9 +245,11 @@ export class Incarnation {
 
 const mostAnswerMs = 30_000
 const mostPollMs = 20_000
-const agentFile = `${agentFolder}/agent.pl`
+const pausedMs = 250
+const pageBytes = 1024 * 1024
+const agentFile = `${guestFolder}/agent.pl`
 /** The folder must belong to this account: another account could have created it as a trap. */
-const install = `(umask 077; mkdir -p ${agentFolder}; [ -O ${agentFolder} ] && printf %s "$SANDKASTEN_AGENT" >${agentFile}.$$ && mv ${agentFile}.$$ ${agentFile}) || exit 98; `
+const install = `(umask 077; mkdir -p ${guestFolder}; [ -O ${guestFolder} ] && printf %s "$SANDKASTEN_AGENT" >${agentFile}.$$ && mv ${agentFile}.$$ ${agentFile}) || exit 98; `
 
 /** Failures that do not depend on the sandbox's state. */
 const alone = new Set<SandboxErrorCode>(['unauthenticated', 'rate_limited', 'aborted'])
@@ -215,14 +262,6 @@ export function gone(sandboxId: string, cause?: unknown): SandboxError {
   })
 }
 
-export function noProcess(execId: string, sandboxId: string): SandboxError {
-  return new SandboxError('not_found', `The process ${execId} does not exist in this sandbox.`, {
-    provider: 'daytona',
-    sandboxId,
-    hint: 'See listProcesses().',
-  })
-}
-
 /** The lines between the agent's name and its dot; undefined if the response is incomplete. */
 function linesOf(text: unknown): string[] | undefined {
   if (typeof text !== 'string') return undefined
@@ -230,25 +269,6 @@ function linesOf(text: unknown): string[] | undefined {
   const first = lines.indexOf('sandkasten 1')
   const last = lines.lastIndexOf('.')
   return first === -1 || last <= first ? undefined : lines.slice(first + 1, last)
-}
-
-const folderErrors: Readonly<Record<number, SandboxErrorCode>> = {
-  2: 'cwd_not_found',
-  13: 'permission_denied',
-  20: 'cwd_not_found',
-  36: 'invalid_argument',
-}
-
-const programErrors: Readonly<Record<number, SandboxErrorCode>> = {
-  2: 'command_not_found',
-  7: 'invalid_argument',
-  8: 'permission_denied',
-  11: 'unavailable',
-  12: 'unavailable',
-  13: 'permission_denied',
-  20: 'command_not_found',
-  21: 'permission_denied',
-  36: 'invalid_argument',
 }
 
 const fileErrors: Readonly<Record<number, SandboxErrorCode>> = {
@@ -271,8 +291,6 @@ const fileErrors: Readonly<Record<number, SandboxErrorCode>> = {
 }
 
 const words: Partial<Record<SandboxErrorCode, string>> = {
-  cwd_not_found: 'the folder does not exist',
-  command_not_found: 'the program does not exist',
   file_not_found: 'the file does not exist',
   file_exists: 'it exists already',
   not_a_directory: 'part of the path is not a folder',

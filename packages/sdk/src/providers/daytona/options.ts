@@ -12,12 +12,16 @@ export interface DaytonaProviderOptions {
   apiUrl?: string
   /** The region. Default: `DAYTONA_TARGET`, or the organisation's default. */
   target?: string
+  /** The snapshots of runtimes: `{ node24: 'my-node-24' }`. Without it, `create` accepts no `runtime`. */
+  runtimes?: Readonly<Record<string, string>>
   /** The vendor's SDK, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: DaytonaModule | (() => Promise<DaytonaModule>)
   /** The timeout of an ordinary request. Default 60 s. */
   requestTimeoutMs?: number
   /** The timeout of starting, stopping or saving a sandbox. Default 5 min. */
   startTimeoutMs?: number
+  /** The variables that missing options come from. Default: those of this process. */
+  env?: Readonly<Record<string, string | undefined>>
 }
 
 export interface TimeLimits {
@@ -27,9 +31,12 @@ export interface TimeLimits {
 
 const cloud = 'https://app.daytona.io/api'
 
-/** Sets every option, so that the SDK reads no configuration files or variables of its own. */
+/** Sets the address and the credentials, so that the SDK reads neither from files or variables of its own. */
 export function configOf(options: DaytonaProviderOptions) {
-  const env = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {}
+  const env =
+    options.env ??
+    (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ??
+    {}
   const { jwtToken, organizationId } = options
   const apiKey = options.apiKey ?? (jwtToken ? undefined : env.DAYTONA_API_KEY)
   const target = options.target ?? env.DAYTONA_TARGET

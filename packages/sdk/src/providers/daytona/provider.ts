@@ -1,6 +1,7 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { checkMs, checkPort } from '../../core/validate.ts'
 import { nativeId } from '../../shared/ids.ts'
+import { checkRuntimes } from '../../shared/runtime.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import type { DaytonaCapabilities } from './capabilities.ts'
 import { DaytonaDriver } from './driver.ts'
@@ -26,7 +27,8 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
       })
       return client
     }
-    const driver = new DaytonaDriver(connected, { startMs, requestMs: config.requestTimeoutMs })
+    const runtimes = checkRuntimes(options.runtimes, 'daytona')
+    const driver = new DaytonaDriver(connected, { startMs, requestMs: config.requestTimeoutMs }, runtimes)
     super(driver)
     this.#driver = driver
     this.#close = async () => (await client)?.[Symbol.asyncDispose]()

@@ -1,8 +1,12 @@
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { findGuest, listGuests, startGuest } from '../../core/guest-process.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
+import { openGuestTerminal } from '../../core/guest-terminal.ts'
+import type { NormalNetwork } from '../../core/network/normal.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/calls/abort.ts'
 import { leaving, undoneOnAbort } from '../../shared/calls/undo.ts'
+import type { Launch } from '../../shared/guest/launch.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
@@ -14,28 +18,32 @@ import type {
   SandboxShell,
   SandboxTerminal,
 } from '../../spec/index.ts'
-import { fromBase64 } from './base64.ts'
 import { translated, translating } from './errors.ts'
 import { DaytonaFiles } from './files.ts'
-import { gone, Incarnation, noProcess } from './incarnation.ts'
+import { gone, Incarnation } from './incarnation.ts'
+import { keptRules, networkSettingsOf, replacing } from './network.ts'
 import type { TimeLimits } from './options.ts'
-import { DaytonaProcess, exitOf } from './process.ts'
 import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
-import { DaytonaTerminal } from './terminal.ts'
-import { createLabel, infoOf, nameLabel, setupLabel, snapshotPrefix } from './translation.ts'
+import { createLabel, infoOf, nameLabel, portsOf, setupLabel, snapshotPrefix } from './translation.ts'
 import { awaken, removed } from './wait-until-settled.ts'
+
+/** Prefers bash if the image has it. */
+const loginShell = {
+  cmd: 'sh',
+  args: ['-c', 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi'],
+}
 
 /** A handle's view of one start of a sandbox. */
 export class DaytonaSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
+  readonly ports: readonly number[]
   readonly #client: DaytonaClient
   readonly #incarnation: Incarnation
   readonly #timeLimits: TimeLimits
   readonly #files: DaytonaFiles
-  /** Processes whose starter has read their exit, so that their records can be removed. */
-  #done: string[] = []
+  #network: NormalNetwork | undefined
 
   private constructor(client: DaytonaClient, sandbox: DaytonaSandboxObject, timeLimits: TimeLimits) {
     this.#client = client
@@ -43,6 +51,7 @@ export class DaytonaSandbox implements SandboxDriver {
     this.#timeLimits = timeLimits
     this.#files = new DaytonaFiles(this.#incarnation)
     this.sandboxId = sandbox.id
+    this.ports = portsOf(sandbox)
     const name = sandbox.labels?.[nameLabel]
     if (name !== undefined) this.name = name
   }
@@ -53,8 +62,10 @@ export class DaytonaSandbox implements SandboxDriver {
     sandbox: DaytonaSandboxObject,
     timeLimits: TimeLimits,
     call: CallOptions,
+    network?: NormalNetwork,
   ): Promise<DaytonaSandbox> {
     const bound = new DaytonaSandbox(client, sandbox, timeLimits)
+    bound.#network = network
     if (sandbox.state === 'started') await bound.#incarnation.bind(call)
     return bound
   }
@@ -67,50 +78,48 @@ export class DaytonaSandbox implements SandboxDriver {
     return this.#files
   }
 
+  /** Unknown until it is set by this handle. */
+  get network(): NormalNetwork | undefined {
+    return this.#network
+  }
+
   async info(call: CallOptions): Promise<SandboxInfo> {
     await this.#refresh(call)
     return infoOf(this.#object)
   }
 
-  async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
-    const forget = this.#done
-    this.#done = []
-    const process = await DaytonaProcess.start(this.#incarnation, spec, call, forget)
-    if (spec.reading && spec.execId === undefined) process.onEnd = (id) => void this.#done.push(id)
-    return process
+  spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
+    return startGuest(this.#incarnation.link(), spec, this.#launch(spec.cwd, spec.env), call)
   }
 
-  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
-    if (!/^[A-Za-z0-9][\w.-]{0,99}$/.test(execId)) throw noProcess(execId, this.sandboxId)
-    const process = new DaytonaProcess(this.#incarnation, execId)
-    await process.status(call)
-    return process
+  getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
+    return findGuest(this.#incarnation.link(), execId, call)
   }
 
-  async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
-    const lines = await this.#incarnation.ask(['list'], call)
-    return lines.map((line) => {
-      const [, execId, startedAt, command, state, ...exit] = line.split(' ')
-      const [cmd, ...args] = command!.split(',').map((part) => new TextDecoder().decode(fromBase64(part)))
-      return {
-        execId: execId!,
-        running: state === 'running',
-        exit: state === 'x' ? exitOf(exit) : undefined,
-        ...(cmd === undefined ? {} : { cmd, args }),
-        startedAt: new Date(Number(startedAt)),
-      }
-    })
+  listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
+    return listGuests(this.#incarnation.link(), call)
   }
 
-  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     return openGuestShell(this, { provider: 'daytona' }, options, call)
   }
 
   openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
-    return DaytonaTerminal.open(this.#incarnation, options, call)
+    const program = options.cmd === undefined ? { ...options, ...loginShell } : options
+    return openGuestTerminal(
+      this.#incarnation.link(),
+      this.#launch(options.cwd, options.env ?? {}),
+      program,
+      call,
+    )
+  }
+
+  #launch(cwd: string | undefined, env: Readonly<Record<string, string>>): Launch {
+    const { workdir } = this.#incarnation
+    return { cwd: cwd === undefined ? workdir : cwd.startsWith('/') ? cwd : `${workdir}/${cwd}`, env }
   }
 
   /** The port is private: a request needs the token. */
@@ -169,6 +178,21 @@ export class DaytonaSandbox implements SandboxDriver {
   async refreshActivity(call: CallOptions): Promise<void> {
     await this.#check(call)
     await this.#do('Refreshing the activity', this.#object.refreshActivity(), call)
+  }
+
+  async setNetwork(network: NormalNetwork, call: CallOptions): Promise<void> {
+    const settings = networkSettingsOf(network)
+    await this.#check(call)
+    await this.#do('Setting the network', this.#object.updateNetworkSettings(replacing(settings)), call)
+    await this.#refresh(call)
+    const kept = keptRules(settings, this.#object)
+    if (kept !== undefined)
+      throw new SandboxError('provider_error', `Daytona kept an earlier rule: \`${kept}\`.`, {
+        provider: 'daytona',
+        sandboxId: this.sandboxId,
+        hint: 'Call setNetwork(none) first, or create the sandbox again.',
+      })
+    this.#network = network
   }
 
   async ready(call: CallOptions): Promise<void> {

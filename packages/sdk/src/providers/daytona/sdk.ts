@@ -27,6 +27,12 @@ export interface DaytonaClient {
   [Symbol.asyncDispose](): Promise<void>
 }
 
+export interface DaytonaNetwork {
+  networkBlockAll?: boolean
+  networkAllowList?: string
+  domainAllowList?: string
+}
+
 export interface DaytonaSnapshot {
   readonly name: string
   readonly general?: boolean
@@ -40,6 +46,9 @@ export interface DaytonaSandboxObject {
   readonly name?: string
   readonly state?: string
   readonly labels?: Record<string, string>
+  readonly networkBlockAll?: boolean
+  readonly networkAllowList?: string
+  readonly domainAllowList?: string
   readonly errorReason?: string
   readonly recoverable?: boolean
   readonly createdAt?: string
@@ -65,6 +74,7 @@ export interface DaytonaSandboxObject {
   }
   refreshData(): Promise<void>
   refreshActivity(): Promise<void>
+  updateNetworkSettings(settings: DaytonaNetwork): Promise<void>
   start(timeoutSeconds?: number): Promise<void>
   stop(timeoutSeconds?: number): Promise<void>
   pause(timeoutSeconds?: number): Promise<void>

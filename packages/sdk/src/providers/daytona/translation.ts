@@ -1,4 +1,5 @@
 import { SandboxError } from '../../errors.ts'
+import { portsFrom, portsText } from '../../shared/port-list.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import type { DaytonaSandboxObject } from './sdk.ts'
 
@@ -13,13 +14,23 @@ export const snapshotPrefix = 'sandkasten-'
 const peopleLabel = 'sandkasten.label'
 /** The creator is still setting up the sandbox, since this time; other callers wait. */
 export const setupLabel = 'sandkasten.setup'
+const portsLabel = 'sandkasten.ports'
 const language = 'code-toolbox-language'
-const ownLabels: readonly string[] = [managedLabel, createLabel, nameLabel, peopleLabel, setupLabel, language]
+const ownLabels: readonly string[] = [
+  managedLabel,
+  createLabel,
+  nameLabel,
+  peopleLabel,
+  setupLabel,
+  portsLabel,
+  language,
+]
 
 export function labelsOf(spec: {
   labels: Readonly<Record<string, string>>
   name?: string
   label?: string
+  ports?: readonly number[]
   deferReady: boolean
   createId: string
 }): Record<string, string> {
@@ -29,8 +40,13 @@ export function labelsOf(spec: {
     [createLabel]: spec.createId,
     ...(spec.name === undefined ? {} : { [nameLabel]: spec.name }),
     ...(spec.label === undefined ? {} : { [peopleLabel]: spec.label }),
+    ...(spec.ports === undefined ? {} : { [portsLabel]: portsText(spec.ports) }),
     ...(spec.deferReady ? { [setupLabel]: new Date().toISOString() } : {}),
   }
+}
+
+export function portsOf({ labels }: DaytonaSandboxObject): number[] {
+  return portsFrom(labels?.[portsLabel])
 }
 
 export function infoOf(sandbox: DaytonaSandboxObject): SandboxInfo {

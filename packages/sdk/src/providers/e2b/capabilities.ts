@@ -1,6 +1,8 @@
-/** The abilities of E2B's sandboxes through its SDK. Its daemon keeps no output, so a process cannot be re-attached with its history. */
+/** The abilities of E2B's sandboxes through its SDK. Its daemon keeps no output; our agent in the sandbox does. */
 export interface E2BCapabilities {
   readonly stdin: 'native'
+  readonly mergedOutput: 'emulated'
+  readonly reattach: 'emulated'
   readonly shell: 'emulated'
   readonly terminal: 'native'
   readonly ports: 'native'
@@ -10,10 +12,13 @@ export interface E2BCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'native'
   readonly lifetime: 'native'
+  readonly egress: 'native'
 }
 
 export const e2bCapabilities: E2BCapabilities = Object.freeze({
   stdin: 'native',
+  mergedOutput: 'emulated',
+  reattach: 'emulated',
   shell: 'emulated',
   terminal: 'native',
   ports: 'native',
@@ -23,4 +28,5 @@ export const e2bCapabilities: E2BCapabilities = Object.freeze({
   snapshot: 'native',
   fork: 'native',
   lifetime: 'native',
+  egress: 'native',
 })

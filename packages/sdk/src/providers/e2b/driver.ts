@@ -1,7 +1,9 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import type { SecretSource } from '../../core/network/secret-values.ts'
 import { SandboxError } from '../../errors.ts'
 import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { matches } from '../../shared/page.ts'
+import { mappedRuntime } from '../../shared/runtime.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -14,12 +16,16 @@ import type { Account } from './account.ts'
 import { type E2BCapabilities, e2bCapabilities } from './capabilities.ts'
 import { translating } from './errors.ts'
 import { Incarnation, Incarnations } from './incarnation.ts'
+import { networkOf } from './network.ts'
 import { destroySandbox, E2BSandbox, resumeMs, type SandboxHome } from './sandbox.ts'
-import type { VendorSandbox } from './sdk.ts'
-import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark } from './translation.ts'
+import type { VendorNetwork, VendorSandbox } from './sdk.ts'
+import { infoOf, isId, makingLabel, metadataOf, notFound, ownMark, portsOf } from './translation.ts'
 
 /** Options of create() that only this vendor has, under its own names. */
 const vendorOptions = ['allowInternetAccess', 'iam', 'lifecycle', 'mcp', 'network', 'volumeMounts']
+
+/** Those of them that `network` sets. */
+const egressOptions = ['allowInternetAccess', 'allowOut', 'denyOut', 'rules']
 
 export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   readonly name = 'e2b'
@@ -32,21 +38,38 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     'lifetimeMs',
     'snapshotId',
     'image',
+    'runtime',
+    'ports',
+    'network',
     'repo',
     'gitToken',
     'providerOptions',
   ]
+  /** The vendor pauses the sandbox, with its memory, and resumes it. */
+  readonly snapshotInterrupts = false
   readonly account: Account
   readonly incarnations = new Incarnations()
+  readonly secrets: SecretSource | undefined
   readonly #template: string
+  readonly #runtimes: Readonly<Record<string, string>>
 
-  constructor(account: Account, template: string) {
+  constructor(
+    account: Account,
+    options: {
+      readonly template: string
+      readonly runtimes: Readonly<Record<string, string>>
+      readonly secrets: SecretSource | undefined
+    },
+  ) {
     this.account = account
-    this.#template = template
+    this.#template = options.template
+    this.#runtimes = options.runtimes
+    this.secrets = options.secrets
   }
 
   async create(spec: CreateSpec, { signal }: CallOptions): Promise<E2BSandbox> {
-    const { template, options } = this.#createOptions(spec)
+    const egress = spec.network && (await networkOf(spec.network, this.secrets))
+    const { template, options } = this.#createOptions(spec, egress)
     const making = this.account
       .call((sdk, access) => sdk.create(template, { ...access, ...options }))
       .catch(async (error: unknown) => {
@@ -58,7 +81,8 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
     const what = 'Creating the sandbox'
     const sandbox = await undoneOnAbort(making, (made) => made.kill(), signal, what)
     try {
-      return new E2BSandbox(this, sandbox.sandboxId, this.incarnations.begin(await bound(sandbox)))
+      const incarnation = this.incarnations.begin(await bound(sandbox))
+      return new E2BSandbox(this, sandbox.sandboxId, incarnation, spec)
     } catch (error) {
       await sandbox.kill().catch((cleanUp: unknown) => {
         throw new AggregateError(
@@ -73,17 +97,27 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
   async open(sandboxId: string, { resume }: { resume: boolean }, call: CallOptions): Promise<E2BSandbox> {
     if (!isId(sandboxId)) throw notFound(sandboxId)
     if (!resume) {
-      const { state } = await this.account.info(sandboxId, call.signal)
-      if (state !== 'running') return new E2BSandbox(this, sandboxId, undefined)
+      const info = await this.account.info(sandboxId, call.signal)
+      const incarnation = info.state === 'running' ? await this.connect(sandboxId, call, 1000) : undefined
+      return new E2BSandbox(this, sandboxId, incarnation, { ports: portsOf(info) })
     }
-    return new E2BSandbox(this, sandboxId, await this.connect(sandboxId, call))
+    const looking = this.account.info(sandboxId, call.signal)
+    const [info, incarnation] = await Promise.all([looking, this.connect(sandboxId, call)])
+    return new E2BSandbox(this, sandboxId, incarnation, { ports: portsOf(info) })
   }
 
-  /** Resumes a paused sandbox. A sandbox that kept running keeps its incarnation. */
-  async connect(sandboxId: string, { signal }: CallOptions): Promise<Incarnation> {
+  /**
+   * Resumes a paused sandbox, for `timeoutMs`. A sandbox that kept running keeps its incarnation, and its lifetime if
+   * that is longer.
+   */
+  async connect(
+    sandboxId: string,
+    { signal }: CallOptions,
+    timeoutMs: number = resumeMs,
+  ): Promise<Incarnation> {
     const known = this.incarnations.current(sandboxId)
     const sandbox = await this.account
-      .call((sdk, access) => sdk.connect(sandboxId, { ...access, timeoutMs: resumeMs }), {
+      .call((sdk, access) => sdk.connect(sandboxId, { ...access, timeoutMs }), {
         signal,
         sandboxId,
       })
@@ -179,8 +213,10 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
       })
   }
 
-  #createOptions(spec: CreateSpec) {
-    const { snapshotId, image, providerOptions: own = {}, lifetimeMs } = spec
+  #createOptions(spec: CreateSpec, egress: VendorNetwork | undefined) {
+    const { snapshotId, runtime, providerOptions: own = {}, lifetimeMs } = spec
+    const image =
+      runtime === undefined ? spec.image : mappedRuntime('e2b', runtime, this.#runtimes, 'template')
     if (snapshotId !== undefined && image !== undefined)
       throw new SandboxError('invalid_argument', '`snapshotId` and `image` are both given.', {
         provider: 'e2b',
@@ -193,6 +229,14 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         provider: 'e2b',
         hint: `Use one of ${vendorOptions.join(', ')}. For other options, use the names of this library.`,
       })
+    const both = Object.keys({ ...own, ...(own.network as object | undefined) }).find((option) =>
+      egressOptions.includes(option),
+    )
+    if (egress !== undefined && both !== undefined)
+      throw new SandboxError('invalid_argument', `\`network\` and E2B’s own \`${both}\` are both given.`, {
+        provider: 'e2b',
+        hint: 'Use network alone.',
+      })
     const { lifecycle = { onTimeout: { action: 'pause', keepMemory: false } }, network, ...rest } = own
     return {
       template: snapshotId ?? image ?? this.#template,
@@ -201,7 +245,7 @@ export class E2BDriver implements ProviderDriver<E2BCapabilities>, SandboxHome {
         // At the end of its lifetime the sandbox stops and keeps its disk.
         lifecycle,
         // Ports need the sandbox's token by default.
-        network: { allowPublicTraffic: false, ...(network as object | undefined) },
+        network: { allowPublicTraffic: false, ...(network as object | undefined), ...egress },
         metadata: metadataOf(spec, { stops: own.lifecycle === undefined }),
         envs: { ...spec.envVars },
         timeoutMs: lifetimeMs,

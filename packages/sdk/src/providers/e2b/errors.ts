@@ -33,6 +33,20 @@ export async function translating<T>(work: Promise<T>, circumstances: Circumstan
   }
 }
 
+export function stdinClosed(): SandboxError {
+  return new SandboxError('stdin_closed', 'The program’s stdin is closed.', { provider: 'e2b' })
+}
+
+export function connectionLost(sandboxId: string, requestId?: string, cause?: unknown): SandboxError {
+  return new SandboxError('connection_lost', 'E2B ended a command’s stream without an exit status.', {
+    provider: 'e2b',
+    sandboxId,
+    requestId,
+    cause,
+    hint: 'Programs continue: find them with getProcess(id), and go on with output({ after }).',
+  })
+}
+
 interface VendorError {
   readonly name?: unknown
   readonly code?: unknown

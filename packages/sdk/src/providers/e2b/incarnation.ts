@@ -1,5 +1,4 @@
 import { SandboxError } from '../../errors.ts'
-import type { E2BProcess } from './process.ts'
 import type { VendorInfo, VendorSandbox } from './sdk.ts'
 import type { E2BTerminal } from './terminal.ts'
 import { notFound } from './translation.ts'
@@ -13,10 +12,12 @@ export class Incarnation {
   readonly sandboxId: string
   readonly sandbox: VendorSandbox
   readonly workdir: string
-  readonly processes = new Map<string, Promise<E2BProcess>>()
   readonly terminals = new Map<string, Promise<E2BTerminal>>()
   /** This provider stopped it, or found that it was restarted. */
   over = false
+  /** What the agent in the sandbox calls this start; `-` until it is known. */
+  start = '-'
+  hasAgent = false
   #startedAt: number | undefined
   #lookedAt = 0
   #paused: { resumed: Promise<void>; resume: () => void } | undefined
@@ -58,6 +59,20 @@ export class Incarnation {
     this.#lookedAt = 0
     this.#paused?.resume()
     this.#paused = undefined
+  }
+
+  /**
+   * For a snapshot or a fork: the vendor pauses the sandbox meanwhile, which breaks the streams of its programs.
+   * They go on afterwards, as after `resume`.
+   */
+  async across<T>(save: () => Promise<T>): Promise<T> {
+    if (this.#paused) return save()
+    this.pause()
+    try {
+      return await save()
+    } finally {
+      this.resume()
+    }
   }
 
   async resumed(): Promise<void> {

@@ -1,3 +1,4 @@
+import type { SecretSource } from '../../core/network/secret-values.ts'
 import { SandboxError } from '../../errors.ts'
 import type { E2BAccess } from './account.ts'
 
@@ -12,14 +13,22 @@ export interface E2BProviderOptions {
   domain?: string
   /** The template of a sandbox that is created without `image`. Default: `base`. */
   template?: string
+  /** The templates of runtimes: `{ node24: 'my-node-24' }`. Without it, `create` accepts no `runtime`. */
+  runtimes?: Readonly<Record<string, string>>
   /** The timeout of one request. Default: the SDK's, one minute. */
   requestTimeoutMs?: number
+  /** The values of secrets in network policies. E2B stores them with the policy. */
+  secrets?: SecretSource
   /** The package `e2b`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
+  /** The variables that missing options come from. Default: those of this process. */
+  env?: Readonly<Record<string, string | undefined>>
 }
 
+const vendorDomain = 'e2b.app'
+
 export function accessOf(options: E2BProviderOptions): E2BAccess {
-  const env = e2bOptionsOf(environment())
+  const env = e2bOptionsOf(options.env ?? environment())
   const apiKey = options.apiKey ?? env.apiKey
   if (!apiKey)
     throw new SandboxError('invalid_argument', 'The E2B provider needs `apiKey`.', {
@@ -27,16 +36,11 @@ export function accessOf(options: E2BProviderOptions): E2BAccess {
       hint: 'Pass apiKey, or set E2B_API_KEY.',
     })
   const { requestTimeoutMs } = options
-  const apiUrl = address(options.apiUrl ?? env.apiUrl, 'apiUrl')
+  // Always given: the SDK would look for them in the variables of this process, and send the key there.
+  const domain = options.domain || env.domain || vendorDomain
+  const apiUrl = address(options.apiUrl ?? env.apiUrl, 'apiUrl') ?? `https://api.${domain}`
   const sandboxUrl = address(options.sandboxUrl ?? env.sandboxUrl, 'sandboxUrl')
-  const domain = options.domain ?? env.domain
-  return {
-    apiKey,
-    apiUrl,
-    sandboxUrl,
-    domain: domain || undefined,
-    requestTimeoutMs,
-  }
+  return { apiKey, apiUrl, sandboxUrl, domain, requestTimeoutMs }
 }
 
 export function e2bOptionsOf(env: Readonly<Record<string, string | undefined>>): E2BProviderOptions {

@@ -1,12 +1,15 @@
 import { SandboxError } from '../../errors.ts'
-import { abortedError, onAbort } from '../../shared/calls/abort.ts'
+import { onAbort } from '../../shared/calls/abort.ts'
 import { Silence } from '../../shared/calls/silence-timeout.ts'
 import { randomId } from '../../shared/ids.ts'
 import { OutputLog } from '../../shared/output/output-log.ts'
 import type { ExitEvent, ProcessEvent } from '../../spec/index.ts'
 import type { Guest } from './guest/guest.ts'
-import type { ProcessMessage, StartRequest, VendorSandbox } from './sdk.ts'
+import type { ProcessMessage, StartRequest } from './sdk.ts'
 import { exitOf } from './translation.ts'
+
+/** How long a program with much output waits for its first reader, which comes after the start. */
+const firstReaderMs = 2000
 
 export interface OutputStreamOptions {
   readonly request: StartRequest
@@ -15,11 +18,11 @@ export interface OutputStreamOptions {
 }
 
 /**
- * Copies the vendor's event stream of one process into a log that several readers share.
+ * Copies the vendor's event stream of one terminal into a log that several readers share.
  *
- *     vendor's stream ──► (greeting removed) ──► log ──► readers
- *            ▲                                      │
- *            └──────── reads on only if there is room
+ *     vendor's stream ──► log ──► readers
+ *            ▲              │
+ *            └── reads on only if there is room
  *
  * If the stream breaks while the sandbox is paused, it is reopened after the resume, and readers wait. After any other
  * break, readers get `connection_lost`, and no process is started again.
@@ -32,12 +35,6 @@ export class OutputStream {
   readonly #startedAt = performance.now()
   #failure: SandboxError | undefined
   #room: Promise<void> | undefined
-  #greeting:
-    | { nonce: string; text: string; resolve: (line: string) => void; reject: (error: unknown) => void }
-    | undefined
-  #held: Uint8Array[] = []
-  #timedOut = false
-  #timer: ReturnType<typeof setTimeout> | undefined
 
   private constructor(guest: Guest, capacityBytes: number) {
     this.#guest = guest
@@ -54,6 +51,8 @@ export class OutputStream {
         })
       },
     })
+    const giveUp = setTimeout(this.#log.expectReader(), firstReaderMs)
+    ;(giveUp as { unref?: () => void }).unref?.()
   }
 
   /** Resolves when the vendor has started a process. */
@@ -92,18 +91,6 @@ export class OutputStream {
     return this.#log.exit
   }
 
-  /** The line that starts with the nonce, without the nonce. Readers never see it. */
-  greeting(nonce: string, signal: AbortSignal | undefined): Promise<string> {
-    return new Promise((resolve, reject) => {
-      this.#greeting = { nonce, text: '', resolve, reject }
-      const held = this.#held.splice(0)
-      for (const data of held) this.#push('stderr', data)
-      if (this.#failure) reject(this.#failure)
-      else if (this.#log.exit) this.#unsaid()
-      onAbort(signal, () => reject(abortedError(signal!, 'The command')))
-    })
-  }
-
   async *read(after: number, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
     const ending = signal ? AbortSignal.any([signal, this.#cut.signal]) : this.#cut.signal
     try {
@@ -114,35 +101,11 @@ export class OutputStream {
     }
   }
 
-  /** Calls `kill` after this time, and sets `timedOut` in the exit. */
-  limit(ms: number, kill: () => Promise<unknown>): void {
-    if (this.#log.exit) return
-    this.#timer = setTimeout(() => {
-      this.#timedOut = true
-      kill().catch(() => this.inside(({ commands }) => commands.kill(this.pid)).catch(() => {}))
-    }, ms)
-  }
-
-  /** Whether the process ends within this time. */
-  async over(ms: number): Promise<boolean> {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const waited = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms)
-    })
-    await Promise.race([this.#log.ended, waited])
-    clearTimeout(timer)
-    return this.#log.exit !== undefined
-  }
-
   /** Whether the vendor still has the process, if its exit has not arrived. */
   async running(): Promise<boolean> {
     if (!this.#failure) return true
-    const all = await this.inside(({ commands }) => commands.list())
+    const all = await this.#guest.do(({ commands }) => commands.list())
     return all.some(({ pid }) => pid === this.pid)
-  }
-
-  inside<T>(work: (sandbox: VendorSandbox) => Promise<T>): Promise<T> {
-    return this.#guest.do(work)
   }
 
   async #follow(first: AsyncIterator<ProcessMessage>): Promise<void> {
@@ -181,15 +144,12 @@ export class OutputStream {
       const event = next.value.event?.event
       if (event?.case === 'data') {
         const { output } = event.value
-        if (output.case === 'stderr') this.#push('stderr', output.value)
-        else if (output.value) this.#log.push('stdout', output.value)
+        if (output.value) this.#log.push('stdout', output.value)
         await this.#room
       } else if (event?.case === 'end') {
-        clearTimeout(this.#timer)
-        if (this.#greeting) this.#unsaid()
         this.#log.end({
           ...exitOf(event.value),
-          timedOut: this.#timedOut,
+          timedOut: false,
           durationMs: performance.now() - this.#startedAt,
         })
         void rest(iterator)
@@ -199,38 +159,8 @@ export class OutputStream {
     return false
   }
 
-  #push(type: 'stderr', data: Uint8Array): void {
-    const greeting = this.#greeting
-    if (greeting === undefined) {
-      // The greeting may arrive before it is requested.
-      if (this.#greeted) this.#log.push(type, data)
-      else this.#held.push(data)
-      return
-    }
-    const text = new TextDecoder('latin1').decode(data)
-    const end = text.indexOf('\n')
-    greeting.text += end === -1 ? text : text.slice(0, end)
-    if (end === -1) return
-    this.#greeting = undefined
-    this.#greeted = true
-    if (!greeting.text.startsWith(`${greeting.nonce} `)) return greeting.reject(noGreeting(greeting.text))
-    greeting.resolve(greeting.text.slice(greeting.nonce.length + 1))
-    if (end + 1 < data.byteLength) this.#log.push(type, data.subarray(end + 1))
-  }
-
-  #greeted = false
-
-  #unsaid(): void {
-    const greeting = this.#greeting
-    this.#greeting = undefined
-    greeting?.reject(noGreeting(greeting.text))
-  }
-
   #fail(error: SandboxError): void {
-    clearTimeout(this.#timer)
     this.#failure = error
-    this.#greeting?.reject(error)
-    this.#greeting = undefined
     this.#cut.abort()
   }
 }
@@ -252,15 +182,4 @@ async function firstPid(iterator: AsyncIterator<ProcessMessage>, requestId: stri
     provider: 'e2b',
     requestId,
   })
-}
-
-function noGreeting(text: string): SandboxError {
-  return new SandboxError(
-    'provider_error',
-    `The sandbox’s shell did not start the program: ${text.slice(0, 200)}`,
-    {
-      provider: 'e2b',
-      hint: 'The template needs /bin/sh.',
-    },
-  )
 }

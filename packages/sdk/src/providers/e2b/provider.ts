@@ -1,4 +1,5 @@
 import { DriverProvider } from '../../core/provider.ts'
+import { checkRuntimes } from '../../shared/runtime.ts'
 import { Account } from './account.ts'
 import type { E2BCapabilities } from './capabilities.ts'
 import { E2BDriver } from './driver.ts'
@@ -8,6 +9,9 @@ import { accessOf, type E2BProviderOptions } from './options.ts'
 export class E2BProvider extends DriverProvider<E2BCapabilities> {
   constructor(options: E2BProviderOptions = {}) {
     const { template = 'base', sdk } = options
-    super(new E2BDriver(new Account(accessOf(options), sdk), template))
+    const runtimes = checkRuntimes(options.runtimes, 'e2b')
+    super(
+      new E2BDriver(new Account(accessOf(options), sdk), { template, runtimes, secrets: options.secrets }),
+    )
   }
 }

@@ -1,5 +1,8 @@
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, CreateSpec, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { findGuest, listGuests, startGuest } from '../../core/guest-process.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
+import type { NormalNetwork } from '../../core/network/normal.ts'
+import type { SecretSource } from '../../core/network/secret-values.ts'
 import { SandboxError } from '../../errors.ts'
 import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -7,6 +10,7 @@ import type {
   CallOptions,
   OpenShellOptions,
   OpenTerminalOptions,
+  ProcessInfo,
   SandboxEndpoint,
   SandboxInfo,
   SandboxShell,
@@ -16,7 +20,7 @@ import type { Account } from './account.ts'
 import { E2BFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
 import { type Incarnation, type Incarnations, notRunning } from './incarnation.ts'
-import { startProcess } from './process.ts'
+import { networkOf } from './network.ts'
 import type { VendorSandbox } from './sdk.ts'
 import { openTerminal } from './terminal.ts'
 import { infoOf, isId } from './translation.ts'
@@ -24,6 +28,7 @@ import { infoOf, isId } from './translation.ts'
 export interface SandboxHome {
   readonly account: Account
   readonly incarnations: Incarnations
+  readonly secrets: SecretSource | undefined
   /** Returns the running sandbox with the address of its data plane. */
   connect(sandboxId: string, call: CallOptions): Promise<Incarnation>
 }
@@ -32,18 +37,32 @@ export interface SandboxHome {
 export class E2BSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly workdir: string
+  readonly ports: readonly number[]
   readonly files: E2BFiles
   readonly #home: SandboxHome
   readonly #answerMs: number
   #incarnation: Incarnation | undefined
+  #network: NormalNetwork | undefined
 
-  constructor(home: SandboxHome, sandboxId: string, incarnation: Incarnation | undefined) {
+  constructor(
+    home: SandboxHome,
+    sandboxId: string,
+    incarnation: Incarnation | undefined,
+    known: Pick<CreateSpec, 'ports' | 'network'> = {},
+  ) {
     this.#home = home
     this.sandboxId = sandboxId
+    this.ports = known.ports ?? []
+    this.#network = known.network
     this.#incarnation = incarnation
     this.workdir = incarnation?.workdir ?? '/home/user'
     this.#answerMs = (home.account.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1
     this.files = new E2BFiles(() => this.#guest(), this.#answerMs)
+  }
+
+  /** Unknown until it is set: the vendor does not return the names of secrets. */
+  get network(): NormalNetwork | undefined {
+    return this.#network
   }
 
   async info({ signal }: CallOptions): Promise<SandboxInfo> {
@@ -54,23 +73,30 @@ export class E2BSandbox implements SandboxDriver {
   async spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
     const guest = this.#guest()
     await guest.check()
-    const { processes } = guest.incarnation
-    const execId = spec.execId ?? randomId()
-    const known = processes.get(execId)
-    if (known) return known
-    const starting = startProcess(guest, { ...spec, execId }, call)
-    processes.set(execId, starting)
-    starting.catch(() => processes.delete(execId))
-    await forgetOldest(processes)
-    return starting
+    const { workdir } = guest.incarnation
+    const cwd =
+      spec.cwd === undefined ? workdir : spec.cwd.startsWith('/') ? spec.cwd : `${workdir}/${spec.cwd}`
+    return startGuest(guest.link(), spec, { cwd, env: spec.env }, call)
   }
 
-  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  async getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
+    const guest = this.#guest()
+    await guest.check()
+    return findGuest(guest.link(), execId, call)
+  }
+
+  async listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
+    const guest = this.#guest()
+    await guest.check()
+    return listGuests(guest.link(), call)
+  }
+
+  openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     return openGuestShell(this, { provider: 'e2b' }, options, call)
   }
 
   async openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
     const guest = this.#guest()
@@ -142,9 +168,8 @@ export class E2BSandbox implements SandboxDriver {
   async snapshot(name: string | undefined, call: CallOptions): Promise<{ snapshotId: string }> {
     const guest = this.#guest()
     await guest.check()
-    const { snapshotId } = await guest.manage(
-      (sandbox, how) => sandbox.createSnapshot({ name, ...how }),
-      call.signal,
+    const { snapshotId } = await guest.incarnation.across(() =>
+      guest.manage((sandbox, how) => sandbox.createSnapshot({ name, ...how }), call.signal),
     )
     return { snapshotId }
   }
@@ -155,8 +180,8 @@ export class E2BSandbox implements SandboxDriver {
     const { endAt } = await this.#home.account.info(this.sandboxId, signal)
     const timeoutMs = Math.max(1000, endAt.getTime() - Date.now())
     // Do not cancel the request: only its response tells what to remove.
-    const making = guest
-      .manage((sandbox, how) => sandbox.fork({ count, timeoutMs, ...how }))
+    const making = guest.incarnation
+      .across(() => guest.manage((sandbox, how) => sandbox.fork({ count, timeoutMs, ...how })))
       .then((copies) =>
         Promise.all(copies.map((copy) => (copy instanceof Error ? guest.explain(copy) : this.#joined(copy)))),
       )
@@ -173,6 +198,14 @@ export class E2BSandbox implements SandboxDriver {
     await this.#guest().manage((sandbox, how) => sandbox.setTimeout(ms, how), call.signal)
   }
 
+  async setNetwork(network: NormalNetwork, call: CallOptions): Promise<void> {
+    const egress = await networkOf(network, this.#home.secrets)
+    const guest = this.#guest()
+    await guest.check()
+    await guest.manage((sandbox, how) => sandbox.updateNetwork(egress, how), call.signal)
+    this.#network = network
+  }
+
   async destroy({ signal }: CallOptions): Promise<boolean> {
     return destroySandbox(this.#home, this.sandboxId, signal)
   }
@@ -180,7 +213,8 @@ export class E2BSandbox implements SandboxDriver {
   /** Never rejects: one failed fork does not affect the others. */
   async #joined({ sandboxId }: VendorSandbox): Promise<E2BSandbox | Error> {
     try {
-      return new E2BSandbox(this.#home, sandboxId, await this.#home.connect(sandboxId, {}))
+      const incarnation = await this.#home.connect(sandboxId, {})
+      return new E2BSandbox(this.#home, sandboxId, incarnation, { ports: this.ports })
     } catch (error) {
       return unmade(error, () => destroySandbox(this.#home, sandboxId, undefined), sandboxId).then(
         () => error as Error,

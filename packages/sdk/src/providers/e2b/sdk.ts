@@ -31,6 +31,13 @@ export interface VendorCreate extends VendorAccess {
   [option: string]: unknown
 }
 
+/** The vendor's egress configuration. An update replaces it; omitted fields are cleared. */
+export interface VendorNetwork {
+  allowOut?: string[]
+  denyOut?: string[]
+  rules?: Record<string, Array<{ transform: { headers: Record<string, string> } }>>
+}
+
 export interface VendorList {
   query: { metadata: Record<string, string>; state?: Array<'running' | 'paused'> }
   limit?: number
@@ -81,6 +88,7 @@ export interface VendorSandbox {
   pause(options?: ControlOptions & { keepMemory?: boolean }): Promise<boolean>
   connect(options?: ControlOptions & { timeoutMs?: number }): Promise<unknown>
   setTimeout(timeoutMs: number, options?: ControlOptions): Promise<void>
+  updateNetwork(network: VendorNetwork, options?: ControlOptions): Promise<void>
   createSnapshot(options?: ControlOptions & { name?: string }): Promise<VendorSnapshot>
   fork(
     options?: ControlOptions & { count?: number; timeoutMs?: number },

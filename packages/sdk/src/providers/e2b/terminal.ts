@@ -1,3 +1,4 @@
+import type { Checked } from '../../core/driver.ts'
 import { checkCount } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -65,7 +66,7 @@ export class E2BTerminal implements SandboxTerminal {
 /** Starts a login shell by default, in the sandbox's working directory. */
 export async function openTerminal(
   guest: Guest,
-  options: OpenTerminalOptions & { cols: number; rows: number; terminalId: string },
+  options: Checked<OpenTerminalOptions> & { cols: number; rows: number; terminalId: string },
   { signal }: CallOptions,
 ): Promise<E2BTerminal> {
   const { incarnation } = guest

@@ -1,6 +1,7 @@
 import type { CreateSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { randomId } from '../../shared/ids.ts'
+import { portsFrom, portsText } from '../../shared/port-list.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import type { VendorListed } from './sdk.ts'
 
@@ -10,13 +11,14 @@ import type { VendorListed } from './sdk.ts'
 export const ownMark = 'sandkasten'
 const peopleLabel = 'sandkasten.label'
 const createdLabel = 'sandkasten.created'
+const portsLabel = 'sandkasten.ports'
 /** Identifies one create call, to find its sandbox if the response is lost. */
 export const makingLabel = 'sandkasten.making'
 /** The sandbox stops at the end of its lifetime. The vendor calls that `paused` too. */
 const stopsLabel = 'sandkasten.stops'
 
 export function metadataOf(
-  { labels, label }: CreateSpec,
+  { labels, label, ports }: CreateSpec,
   options: { stops: boolean },
 ): Record<string, string> {
   const reserved = Object.keys(labels).find((key) => key === ownMark || key.startsWith(`${ownMark}.`))
@@ -32,7 +34,12 @@ export function metadataOf(
     [createdLabel]: new Date().toISOString(),
     ...(options.stops ? { [stopsLabel]: '1' } : {}),
     ...(label === undefined ? {} : { [peopleLabel]: label }),
+    ...(ports === undefined ? {} : { [portsLabel]: portsText(ports) }),
   }
+}
+
+export function portsOf({ metadata }: VendorListed): number[] {
+  return portsFrom(metadata[portsLabel])
 }
 
 export function infoOf(vendor: VendorListed, rest: 'paused' | 'stopped' | undefined): SandboxInfo {

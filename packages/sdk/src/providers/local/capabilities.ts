@@ -10,6 +10,8 @@ export interface LocalCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'emulated'
   readonly lifetime: 'native'
+  /** Needs named pipes, so not on Windows. */
+  readonly mergedOutput: 'native'
   /** Needs bash and named pipes, so not on Windows. */
   readonly shell: 'native'
   /** Linux only, through script(1): Node has no pseudo-terminals. */
@@ -20,7 +22,9 @@ export function localCapabilities(
   platform: NodeJS.Platform = process.platform,
   has: (program: string) => boolean = onPath,
 ): LocalCapabilities {
-  const shell = platform !== 'win32' && has('bash') && has('mkfifo') ? { shell: 'native' } : {}
+  const pipes = platform !== 'win32' && has('mkfifo')
+  const merged = pipes ? { mergedOutput: 'native' } : {}
+  const shell = pipes && has('bash') ? { shell: 'native' } : {}
   const terminal = platform === 'linux' && has('script') && has('stty') ? { terminal: 'emulated' } : {}
   const everywhere = {
     stdin: 'native',
@@ -32,7 +36,7 @@ export function localCapabilities(
     fork: 'emulated',
     lifetime: 'native',
   }
-  return Object.freeze({ ...everywhere, ...shell, ...terminal }) as LocalCapabilities
+  return Object.freeze({ ...everywhere, ...merged, ...shell, ...terminal }) as LocalCapabilities
 }
 
 function onPath(program: string): boolean {

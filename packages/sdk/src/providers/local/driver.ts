@@ -2,11 +2,12 @@ import { mkdir } from 'node:fs/promises'
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
 import { FolderDriver } from '../../folder/driver.ts'
 import { guarded } from '../../folder/errors.ts'
+import { needHostRuntime } from '../../folder/host-programs.ts'
 import type { SandboxRecord } from '../../folder/record.ts'
 import type { CreateOption } from '../../spec/index.ts'
 import type { LocalCapabilities } from './capabilities.ts'
 import { LocalProcesses } from './process.ts'
-import { foldersOf } from './programs/environment.ts'
+import { baseEnvironment, foldersOf } from './programs/environment.ts'
 import { LocalSandbox } from './sandbox.ts'
 import type { LocalShell } from './shell.ts'
 import { LocalSnapshots } from './snapshots.ts'
@@ -28,10 +29,13 @@ export class LocalDriver
     'envVars',
     'lifetimeMs',
     'snapshotId',
+    'runtime',
     'ports',
     'repo',
     'gitToken',
   ]
+  /** A snapshot copies files while programs run. */
+  readonly snapshotInterrupts = false
   readonly #open = new Map<string, OpenThings>()
 
   constructor(options: {
@@ -71,6 +75,12 @@ export class LocalDriver
       this.#open.set(sandboxId, things)
     }
     return things
+  }
+
+  protected override async plan({ runtime }: CreateSpec): Promise<undefined> {
+    if (runtime === undefined) return
+    const { PATH = '' } = baseEnvironment({ home: '', tmp: '', inherit: this.inheritEnv })
+    await needHostRuntime(this.name, runtime, { path: PATH })
   }
 
   protected override async fill(

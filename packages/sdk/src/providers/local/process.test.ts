@@ -31,6 +31,15 @@ describe('local processes', async () => {
     await sandbox.destroy()
   })
 
+  it('closing a shell settles, also if nothing else keeps the process running', async () => {
+    const lines = `const sandbox = await provider.create()
+      const shell = await sandbox.openShell()
+      await shell.exec('true')
+      console.log(await shell.close())
+      await sandbox.destroy()`
+    expect(await inAnotherProcess(root, lines)).toBe('true')
+  })
+
   it.skipIf(process.platform !== 'linux')('of several concurrent resizes, the last one wins', async () => {
     const sandbox = await provider.create()
     const terminal = await sandbox.openTerminal({ cmd: 'sh', cols: 80, rows: 24 })

@@ -4,7 +4,7 @@ import type { ProcessDriver, ProcessSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { errnoOf, guarded, translate } from '../../folder/errors.ts'
 import { randomId } from '../../shared/ids.ts'
-import type { ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
+import type { ProcessExit, ProcessInfo, ProcessSignal, ProcessStatus } from '../../spec/index.ts'
 import { type DetachedProcess, findDetached, startDetached } from './detached/process.ts'
 import { Child, type ChildSpec } from './programs/child.ts'
 import { sandboxMarker } from './programs/environment.ts'
@@ -40,6 +40,7 @@ export class LocalProcesses {
       cwd: place.cwd,
       env: { ...place.env, [sandboxMarker]: this.#sandboxId },
       stdin: spec.stdin !== 'empty',
+      merged: spec.merged,
       outputBufferBytes: spec.outputBufferBytes,
       timeoutMs: spec.timeoutMs,
     }
@@ -201,6 +202,15 @@ class AttachedProcess implements ProcessDriver {
 
   async status(): Promise<ProcessStatus> {
     return statusOf(this.child)
+  }
+
+  get whenEnded(): Promise<void> {
+    return this.child.log.ended
+  }
+
+  async waitForExit(): Promise<ProcessExit> {
+    await this.whenEnded
+    return statusOf(this.child).exit!
   }
 
   write(data: Uint8Array): Promise<void> {

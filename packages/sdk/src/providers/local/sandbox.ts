@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { refuseLogin } from '../../core/login.ts'
 import type { SandboxRecord } from '../../folder/record.ts'
 import { randomId } from '../../shared/ids.ts'
@@ -26,6 +26,7 @@ export class LocalSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly ports: readonly number[]
   readonly files: LocalFiles
   readonly folder: string
   readonly #driver: LocalDriver
@@ -40,6 +41,7 @@ export class LocalSandbox implements SandboxDriver {
     this.folder = folder
     this.sandboxId = record.sandboxId
     if (record.name !== undefined) this.name = record.name
+    this.ports = record.ports ?? []
     this.#incarnation = record.incarnation
     this.#folders = foldersOf(folder)
     this.workdir = this.#folders.workspace
@@ -77,7 +79,7 @@ export class LocalSandbox implements SandboxDriver {
     return this.#processes.list()
   }
 
-  async openShell(options: OpenShellOptions): Promise<SandboxShell> {
+  async openShell(options: Checked<OpenShellOptions>): Promise<SandboxShell> {
     refuseLogin(options, 'local')
     const place = await this.#place(options.cwd, options.env ?? {})
     const name = options.name ?? `shell-${randomId(8)}`
@@ -98,7 +100,7 @@ export class LocalSandbox implements SandboxDriver {
   }
 
   async openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
   ): Promise<SandboxTerminal> {
     const place = await this.#place(options.cwd, { TERM: 'xterm-256color', ...options.env })
     const terminalId = options.terminalId ?? `terminal-${randomId(8)}`
@@ -132,8 +134,8 @@ export class LocalSandbox implements SandboxDriver {
 
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
     const { snapshotId } = await this.snapshot(undefined)
-    const { labels, envVars, label, lifetimeMs } = await this.check()
-    const spec = { labels, envVars, snapshotId, deferReady: false, label, lifetimeMs }
+    const { labels, envVars, label, lifetimeMs, ports } = await this.check()
+    const spec = { labels, envVars, snapshotId, deferReady: false, label, lifetimeMs, ports }
     try {
       const forks = await Promise.allSettled(
         Array.from({ length: count }, () => this.#driver.create(spec, call)),

@@ -2,6 +2,7 @@ import type { CreateSpec, ProviderDriver, SandboxDriver } from '../../core/drive
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { pageOf } from '../../shared/page.ts'
+import { noRuntime } from '../../shared/runtime.ts'
 import type {
   Ability,
   CallOptions,
@@ -22,17 +23,23 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
   readonly isolation = 'simulated'
   readonly capabilities: MemoryCapabilities
   readonly createOptions: readonly CreateOption[]
+  readonly snapshotInterrupts: boolean
   readonly #sharedState: SharedState
+  readonly #runtimes: readonly string[]
 
   constructor(sharedState: SharedState, options: MemoryProviderOptions) {
     this.#sharedState = sharedState
+    this.#runtimes = options.runtimes ?? ['node24', 'node22', 'python3.13']
     this.capabilities = capabilitiesOf(options)
+    this.snapshotInterrupts = sharedState.snapshotInterrupts
     this.createOptions = createOptionsOf(this.capabilities, options.createOptions ?? [])
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.#sharedState.faults.enter('create', undefined, call.signal)
     throwIfAborted(call.signal, 'Creating the sandbox')
+    if (spec.runtime !== undefined && !this.#runtimes.includes(spec.runtime))
+      throw noRuntime(this.name, spec.runtime, this.#runtimes)
     const saved = spec.snapshotId === undefined ? undefined : this.#sharedState.snapshots.get(spec.snapshotId)
     if (spec.snapshotId !== undefined && !saved)
       throw notFound(
@@ -108,6 +115,8 @@ export class MemoryDriver implements ProviderDriver<MemoryCapabilities> {
 
 const abilities: readonly Ability[] = [
   'stdin',
+  'mergedOutput',
+  'orderedOutput',
   'reattach',
   'ports',
   'watch',
@@ -116,6 +125,7 @@ const abilities: readonly Ability[] = [
   'snapshot',
   'fork',
   'lifetime',
+  'egress',
 ]
 
 function capabilitiesOf({ capabilities = {}, shell }: MemoryProviderOptions): MemoryCapabilities {
@@ -126,7 +136,17 @@ function capabilitiesOf({ capabilities = {}, shell }: MemoryProviderOptions): Me
 }
 
 function createOptionsOf(capabilities: MemoryCapabilities, more: readonly CreateOption[]): CreateOption[] {
-  const usual: CreateOption[] = ['name', 'label', 'labels', 'envVars', 'ports', 'repo', 'gitToken']
+  const usual: CreateOption[] = [
+    'name',
+    'label',
+    'labels',
+    'envVars',
+    'runtime',
+    'ports',
+    'network',
+    'repo',
+    'gitToken',
+  ]
   if (capabilities.lifetime) usual.push('lifetimeMs')
   if (capabilities.snapshot) usual.push('snapshotId')
   return [...new Set([...usual, ...more])]

@@ -144,6 +144,7 @@ describe('faults', () => {
     'resume',
     'snapshot',
     'extendTimeout',
+    'setNetwork',
     'listSnapshots',
     'deleteSnapshot',
   ] as const)('apply to %s', async (on) => {
@@ -179,6 +180,7 @@ describe('faults', () => {
       resume: () => sandbox.resume(),
       snapshot: () => sandbox.snapshot(),
       extendTimeout: () => sandbox.extendTimeout(1000),
+      setNetwork: () => sandbox.setNetwork('none'),
       listSnapshots: () => provider.listSnapshots(),
       deleteSnapshot: () => provider.deleteSnapshot('x'),
     }

@@ -29,6 +29,7 @@ export type FaultPoint =
   | 'snapshot'
   | 'fork'
   | 'extendTimeout'
+  | 'setNetwork'
   | 'listSnapshots'
   | 'deleteSnapshot'
 

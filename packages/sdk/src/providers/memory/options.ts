@@ -11,6 +11,10 @@ export interface MemoryProviderOptions {
   shell?: ShellHandler
   /** Disables abilities (`{ snapshot: false }`), to test how your code handles that. */
   capabilities?: { readonly [A in Ability]?: false }
+  /** Snapshots and forks restart a running sandbox, so its programs end, as at Vercel. Default false. */
+  snapshotInterrupts?: boolean
+  /** The runtimes that `create` accepts; nothing is installed. Default: node24, node22 and python3.13. */
+  runtimes?: readonly string[]
   /** Further options of `create` to accept. They have no effect. */
   createOptions?: readonly CreateOption[]
   /** The result of `getEndpoint`. Default `http://<sandbox>-<port>.memory.invalid`. */

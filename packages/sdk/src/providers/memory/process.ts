@@ -59,12 +59,13 @@ export class MemoryProcess {
       onPressure: (wait) => this.#press(wait),
     })
     const { sharedState, sandboxId } = host
+    sharedState.clock.after(firstReaderMs, this.log.expectReader())
     this.program = new Program(
       {
         sandboxId,
         clock: sharedState.clock,
         files: host.files,
-        output: (type, data) => this.log.push(type, data),
+        output: (type, data) => this.log.push(spec.merged ? 'stdout' : type, data),
         room: () => this.#room,
         paused: () => host.paused(),
         change: () => host.change(),
@@ -163,6 +164,9 @@ export class MemoryProcess {
   }
 }
 
+/** How long a program with much output waits for its first reader, which comes after the start. */
+const firstReaderMs = 100
+
 /** A handle's view of a process: checks the sandbox's incarnation, and applies faults. */
 export class ProcessBinding implements ProcessDriver {
   readonly execId: string
@@ -197,6 +201,16 @@ export class ProcessBinding implements ProcessDriver {
   async status(call: CallOptions): Promise<ProcessStatus> {
     await this.#enter('processStatus', call)
     return this.#process.status()
+  }
+
+  get whenEnded(): Promise<void> {
+    return this.#process.log.ended
+  }
+
+  async waitForExit(call: CallOptions): Promise<ProcessExit> {
+    await this.#enter('processStatus', call)
+    await this.whenEnded
+    return this.#process.status().exit!
   }
 
   async write(data: Uint8Array, call: CallOptions): Promise<void> {

@@ -1,3 +1,4 @@
+import type { NormalNetwork } from '../../core/network/normal.ts'
 import { DriverProvider } from '../../core/provider.ts'
 import { realClock } from '../../shared/calls/clock.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
@@ -47,6 +48,11 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
   /** Another provider object over the same sandboxes, like a second program or this one after a restart. */
   reopen(): MemoryProvider {
     return new MemoryProvider(this.#options, this.#sharedState)
+  }
+
+  /** The network of a sandbox, for programs that should obey it. Undefined: none was set. */
+  networkOf(sandboxId: string): NormalNetwork | undefined {
+    return this.#sharedState.sandboxes.get(sandboxId)?.network
   }
 
   /** Programs that still run in a sandbox, even a destroyed one, to test for leftovers. */

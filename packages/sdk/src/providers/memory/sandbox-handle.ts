@@ -1,5 +1,6 @@
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
 import { refuseLogin } from '../../core/login.ts'
+import type { NormalNetwork } from '../../core/network/normal.ts'
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/calls/abort.ts'
 import type {
@@ -23,6 +24,8 @@ export class SandboxBinding implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir = workdir
+  readonly writablePaths = ['/']
+  readonly ports: readonly number[]
   readonly files: MemoryFiles
   readonly #sandbox: MemorySandbox
   readonly #sharedState: SharedState
@@ -33,11 +36,16 @@ export class SandboxBinding implements SandboxDriver {
     this.#sharedState = sandbox.sharedState
     this.#incarnation = sandbox.incarnation
     this.sandboxId = sandbox.id
+    this.ports = sandbox.recipe.ports ?? []
     if (sandbox.recipe.name !== undefined) this.name = sandbox.recipe.name
     this.files = new MemoryFiles({
       vfs: sandbox.vfs,
       enter: (operation, call) => this.#enter(operation, call),
     })
+  }
+
+  get network(): NormalNetwork | undefined {
+    return this.#sandbox.network
   }
 
   async info(call: CallOptions): Promise<SandboxInfo> {
@@ -103,7 +111,7 @@ export class SandboxBinding implements SandboxDriver {
     return [...this.#sandbox.processes.values()].map((process) => process.info())
   }
 
-  async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  async openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     await this.#enter('openShell', call)
     refuseLogin(options, 'memory')
     const sandbox = this.#sandbox
@@ -166,11 +174,13 @@ export class SandboxBinding implements SandboxDriver {
       sandboxId: this.sandboxId,
     }
     this.#sharedState.snapshots.set(snapshotId, { info, root: this.#sandbox.vfs.copy() })
+    this.#restart()
     return { snapshotId }
   }
 
   async fork(count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
-    const { name: _, ...recipe } = this.#sandbox.recipe
+    const { name: _, ...rest } = this.#sandbox.recipe
+    const recipe = { ...rest, network: this.#sandbox.network }
     const root = this.#sandbox.vfs.copy()
     const forks: Array<SandboxDriver | Error> = []
     for (let index = 0; index < count; index += 1) {
@@ -187,12 +197,18 @@ export class SandboxBinding implements SandboxDriver {
         forks.push(error as Error)
       }
     }
+    this.#restart()
     return forks
   }
 
   async extendTimeout(ms: number, call: CallOptions): Promise<void> {
     await this.#enter('extendTimeout', call)
     this.#sandbox.extend(ms)
+  }
+
+  async setNetwork(network: NormalNetwork, call: CallOptions): Promise<void> {
+    await this.#enter('setNetwork', call)
+    this.#sandbox.network = network
   }
 
   async ready(): Promise<void> {
@@ -204,6 +220,14 @@ export class SandboxBinding implements SandboxDriver {
     if (this.#sandbox.status === 'destroyed') return false
     this.#sandbox.destroy()
     return true
+  }
+
+  /** After a snapshot, if snapshots interrupt: as a vendor does that must stop a sandbox to save it. */
+  #restart(): void {
+    if (!this.#sharedState.snapshotInterrupts || this.#sandbox.status !== 'running') return
+    this.#sandbox.stop()
+    this.#sandbox.start()
+    this.#incarnation = this.#sandbox.incarnation
   }
 
   #bind(process: MemoryProcess): ProcessBinding {

@@ -1,4 +1,5 @@
 import type { CreateSpec } from '../../core/driver.ts'
+import type { NormalNetwork } from '../../core/network/normal.ts'
 import { SandboxError } from '../../errors.ts'
 import type { SandboxInfo, SandboxStatus } from '../../spec/index.ts'
 import { MemoryFiles } from './files.ts'
@@ -9,7 +10,10 @@ import type { MemoryShell } from './shell.ts'
 
 export const workdir = '/workspace'
 
-export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs'>
+export type SandboxRecipe = Pick<
+  CreateSpec,
+  'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'
+>
 
 /** The state of one sandbox: its disk, programs and clock. A handle is a `SandboxBinding` to it. */
 export class MemorySandbox {
@@ -25,6 +29,8 @@ export class MemorySandbox {
   /** Increases with every start. A handle with another number is stale. */
   incarnation = 1
   status: SandboxStatus
+  /** Only kept: programs are functions of this process, and nothing restricts them. */
+  network: NormalNetwork | undefined
   expiresAtMs: number | undefined
   readonly #waiting = new Set<() => void>()
   #cancelExpiry = () => {}
@@ -38,6 +44,7 @@ export class MemorySandbox {
     this.sharedState = sharedState
     this.id = id
     this.recipe = recipe
+    this.network = recipe.network
     this.createdAtMs = sharedState.clock.now()
     this.status = options.creating ? 'creating' : 'running'
     this.vfs = new Vfs(

@@ -17,6 +17,7 @@ export class SharedState {
   readonly snapshots = new Map<string, { info: SnapshotInfo; root: VfsDirectory }>()
   readonly shell: ShellHandler | undefined
   readonly endpoint: (sandboxId: string, port: number) => SandboxEndpoint
+  readonly snapshotInterrupts: boolean
   readonly #seed: string | undefined
   readonly #processes = new Set<MemoryProcess>()
   readonly #counts = new Map<string, number>()
@@ -26,10 +27,12 @@ export class SharedState {
     seed?: string
     shell?: ShellHandler
     endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
+    snapshotInterrupts?: boolean
   }) {
     this.clock = options.clock
     this.faults = new Faults(options.clock)
     this.shell = options.shell
+    this.snapshotInterrupts = options.snapshotInterrupts ?? false
     this.#seed = options.seed
     this.endpoint =
       options.endpoint ??

@@ -1,5 +1,6 @@
 export const sshCapabilities = Object.freeze({
   stdin: 'native',
+  mergedOutput: 'native',
   reattach: 'native',
   shell: 'native',
   /** Uses script(1). With our runner on the host, terminals are native. */

@@ -1,4 +1,5 @@
 import type { CreateSpec, ProviderDriver } from '../../core/driver.ts'
+import { needGuestRuntime } from '../../core/guest-programs.ts'
 import { SandboxError } from '../../errors.ts'
 import { PortForwards } from '../../ports/index.ts'
 import { throwIfAborted } from '../../shared/calls/abort.ts'
@@ -38,6 +39,7 @@ interface SandboxRecord {
   readonly label?: string
   readonly labels: Readonly<Record<string, string>>
   readonly envVars: Readonly<Record<string, string>>
+  readonly ports?: readonly number[]
   readonly createdAt: number
 }
 
@@ -52,10 +54,13 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
     'labels',
     'envVars',
     'lifetimeMs',
+    'runtime',
     'ports',
     'repo',
     'gitToken',
   ]
+  /** There are no snapshots. */
+  readonly snapshotInterrupts = false
   readonly pool: SshPool
   readonly agent: Agent
   readonly runner: SshRunner
@@ -70,13 +75,14 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
   }
 
   async create(spec: CreateSpec, call: CallOptions): Promise<SshSandbox> {
-    const { name, label, labels, envVars, lifetimeMs, deferReady } = spec
+    const { name, label, labels, envVars, ports, lifetimeMs, deferReady } = spec
     const record: SandboxRecord = {
       version: 1,
       name,
       label,
       labels,
       envVars,
+      ports,
       createdAt: Date.now(),
     }
     const [sandboxId, incarnation] = [randomId(), randomId()]
@@ -100,7 +106,19 @@ export class SshDriver implements ProviderDriver<typeof sshCapabilities> {
       throw error
     }
     const workedBy = this.#worker(runner, workerFrom(said.trim()))
-    return new SshSandbox(this, { sandboxId, incarnation, record, status: 'running', workedBy }, root)
+    const sandbox = new SshSandbox(
+      this,
+      { sandboxId, incarnation, record, status: 'running', workedBy },
+      root,
+    )
+    if (spec.runtime === undefined) return sandbox
+    try {
+      await needGuestRuntime(this.name, sandbox, spec.runtime, call)
+      return sandbox
+    } catch (error) {
+      await this.#clearUp(sandboxId, error)
+      throw error
+    }
   }
 
   async open(

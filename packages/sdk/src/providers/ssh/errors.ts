@@ -1,42 +1,12 @@
-import { SandboxError, type SandboxErrorCode } from '../../errors.ts'
+import { SandboxError } from '../../errors.ts'
+import { type GuestErrorFacts, guestError } from '../../shared/guest/errors.ts'
 import type { SshSettings } from './options.ts'
-
-/** The meaning of the agent's exit codes. They are above 63 to avoid a shell's own exit codes. */
-const agentCodes: Readonly<Record<number, [SandboxErrorCode, string]>> = {
-  70: ['provider_error', 'The host could not start the program'],
-  71: ['not_found', 'The sandbox does not exist'],
-  72: ['not_running', 'The sandbox is stopped'],
-  73: ['interrupted', 'The sandbox was restarted since this handle was created'],
-  74: ['conflict', 'A sandbox with that name exists already'],
-  75: ['cwd_not_found', 'The working directory does not exist'],
-  76: ['command_not_found', 'The program does not exist on the host'],
-  77: ['permission_denied', 'The account lacks the permission'],
-  78: ['path_outside', 'The path leads out of the sandbox’s folder'],
-  79: ['not_found', 'The process does not exist in this sandbox'],
-  81: ['stdin_closed', 'The program’s stdin is closed'],
-  82: ['disk_full', 'The host could not write its files'],
-  83: ['not_running', 'The terminal’s program has ended'],
-  84: ['not_running', 'The shell is closed'],
-  85: ['unsupported', 'The host lacks a required program'],
-  86: ['provider_error', 'The sandbox’s runner is not running'],
-}
 
 export function agentError(
   status: number | undefined,
-  facts: { sandboxId?: string; what?: string; stderr?: string; hint?: string },
+  facts: Omit<GuestErrorFacts, 'provider'>,
 ): SandboxError {
-  const [code, words] = agentCodes[status ?? -1] ?? [
-    'provider_error',
-    `The host answered with exit code ${String(status)}`,
-  ]
-  const what = facts.what ? `: ${facts.what}` : ''
-  const said = code === 'provider_error' && facts.stderr ? ` (${facts.stderr.trim().slice(-500)})` : ''
-  return new SandboxError(code, `${words}${what}${said}.`, {
-    provider: 'ssh',
-    sandboxId: facts.sandboxId,
-    hint: facts.hint,
-    details: { status },
-  })
+  return guestError(status, { provider: 'ssh', ...facts })
 }
 
 export function connectionLost(settings: SshSettings, cause?: unknown): SandboxError {

@@ -102,7 +102,7 @@ describe.skipIf(!sshdProgram)('a host', () => {
         sandbox.files
           .exists('.')
           .then(() =>
-            readdirSync(path.join(sandbox.workdir, '..', 'run')).some((name) => name.startsWith('p-k-')),
+            readdirSync(path.join(sandbox.workdir, '..', 'run')).some((name) => name.startsWith('p-.k-')),
           ),
       )
       .toBe(true)

@@ -1,5 +1,5 @@
 export type { SshCapabilities } from './capabilities.ts'
-export { type SshProviderOptions, sshOptionsOf } from './options.ts'
+export { type SshProviderOptions, sshOptionsOf, sshTargetOf } from './options.ts'
 export { SshProvider } from './provider.ts'
 export type { SshRunnerUse } from './runner/runner.ts'
 export type { Ssh2 } from './sdk.ts'

@@ -70,8 +70,7 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
     )
   checkKnown(options, known, 'SshProvider')
   const host = checkPath(options.host, 'host')
-  if (/[\s,*?!|\p{Cc}]|^-/u.test(host))
-    throw invalid(`\`host\` is ${JSON.stringify(host)}, which is not a host name.`)
+  if (!isHostName(host)) throw invalid(`\`host\` is ${JSON.stringify(host)}, which is not a host name.`)
   const username = options.username ?? env.USER ?? env.LOGNAME ?? ''
   if (username === '') throw invalid('`username` is not given, and this process has no account name.')
   const { privateKey, privateKeyPath, passphrase, sdk } = options
@@ -106,12 +105,26 @@ export function settingsOf(options: SshProviderOptions, env = process.env): SshS
 
 /** Parses `SANDKASTEN_SSH_HOST`: `[user@]host[:port]`. */
 export function sshOptionsOf(env: Readonly<Record<string, string | undefined>>): SshProviderOptions {
-  const [, username, bracketed, plain, port] =
-    /^(?:([^@\s]+)@)?(?:\[([^\]\s]+)\]|([^@:\s]+))(?::(\d+))?$/.exec(env.SANDKASTEN_SSH_HOST ?? '') ?? []
-  const host = bracketed ?? plain
-  if (host === undefined)
+  const target = sshTargetOf(env.SANDKASTEN_SSH_HOST ?? '')
+  if (target === undefined)
     throw invalid('SANDKASTEN_SSH_HOST does not name a host.', 'Set it to user@host or user@host:port.')
+  return target
+}
+
+/** The parts of `[user@]host[:port]`. An IPv6 address with a port has brackets. */
+export function sshTargetOf(
+  text: string,
+): Pick<SshProviderOptions, 'host' | 'username' | 'port'> | undefined {
+  const [, username, bracketed, plain, port] =
+    /^(?:([^@\s]+)@)?(?:\[([^\]\s]+)\]|([^@:\s]+))(?::(\d{1,5}))?$/.exec(text) ?? []
+  const host = bracketed ?? plain
+  if (host === undefined || !isHostName(host)) return undefined
   return { host, username, port: port === undefined ? undefined : Number(port) }
+}
+
+/** Refuses patterns of known_hosts, and what a command line would take for an option. */
+function isHostName(host: string): boolean {
+  return !/[\s,*?!|\p{Cc}]|^-/u.test(host)
 }
 
 function listOf(value: string | readonly string[] | undefined): readonly string[] | undefined {

@@ -1,5 +1,6 @@
 import { SandboxError } from '../../errors.ts'
 import { translating } from './errors.ts'
+import type { VercelCredentials } from './options.ts'
 import type {
   Access,
   CreateParams,
@@ -17,29 +18,29 @@ export type NamedParams = CreateParams & { name: string }
 /** Vercel's API through the SDK. Adds the caller's credentials and our transport to every call, and translates every failure. */
 export class Account {
   readonly transport: Transport
-  readonly #access: Access
+  readonly #credentials: () => Promise<VercelCredentials>
   readonly #given: unknown
   /** Snapshots that were created only for forks. */
   readonly #passing = new Set<string>()
   #sdk: Promise<VercelSdk> | undefined
 
-  constructor(access: Access, transport: Transport, sdk: unknown) {
-    this.#access = access
+  constructor(credentials: () => Promise<VercelCredentials>, transport: Transport, sdk: unknown) {
+    this.#credentials = credentials
     this.transport = transport
     this.#given = sdk
   }
 
   create(params: CreateParams): Promise<VendorSandbox> {
-    return this.#call(({ Sandbox }) => Sandbox.create({ ...params, ...this.#access }))
+    return this.#call(({ Sandbox }, access) => Sandbox.create({ ...params, ...access }))
   }
 
   fork(sourceSandbox: string, params: CreateParams): Promise<VendorSandbox> {
-    return this.#call(({ Sandbox }) => Sandbox.fork({ ...params, sourceSandbox, ...this.#access }))
+    return this.#call(({ Sandbox }, access) => Sandbox.fork({ ...params, sourceSandbox, ...access }))
   }
 
   get(name: string, options: { resume: boolean; signal?: AbortSignal | undefined }): Promise<VendorSandbox> {
     const { resume, signal } = options
-    return this.#call(({ Sandbox }) => Sandbox.get({ name, resume, ...this.#access, signal }), signal)
+    return this.#call(({ Sandbox }, access) => Sandbox.get({ name, resume, ...access, signal }), signal)
   }
 
   async find(name: string, signal?: AbortSignal): Promise<VendorSandbox | undefined> {
@@ -83,7 +84,6 @@ export class Account {
         sortOrder: 'asc',
         limit: 50,
         ...page,
-        ...this.#access,
       } as const
       const { sandboxes, pagination } = await Sandbox.list(params)
       return { items: sandboxes, next: pagination.next }
@@ -91,7 +91,7 @@ export class Account {
   }
 
   async look(signal?: AbortSignal): Promise<void> {
-    await this.#call(({ Sandbox }) => Sandbox.list({ limit: 1, ...this.#access, signal }), signal)
+    await this.#call(({ Sandbox }, access) => Sandbox.list({ limit: 1, ...access, signal }), signal)
   }
 
   passing(snapshotId: string): void {
@@ -102,7 +102,7 @@ export class Account {
   async snapshots(of: { name?: string; signal?: AbortSignal | undefined }): Promise<VendorSnapshotData[]> {
     const { signal, ...filter } = of
     return this.#pages(signal, async ({ Snapshot }, page) => {
-      const { snapshots, pagination } = await Snapshot.list({ ...filter, ...page, ...this.#access })
+      const { snapshots, pagination } = await Snapshot.list({ ...filter, ...page })
       return { items: snapshots, next: pagination.next }
     })
   }
@@ -110,8 +110,8 @@ export class Account {
   /** False if the snapshot did not exist. */
   async deleteSnapshot(snapshotId: string, signal?: AbortSignal): Promise<boolean> {
     try {
-      const access = { ...this.#access, signal }
-      const snapshot = await this.#call(({ Snapshot }) => Snapshot.get({ snapshotId, ...access }), signal)
+      const get = { snapshotId, signal }
+      const snapshot = await this.#call(({ Snapshot }, access) => Snapshot.get({ ...get, ...access }), signal)
       if (snapshot.status === 'deleted') return false
       await translating(snapshot.delete({ signal }), { signal })
       return true
@@ -125,14 +125,14 @@ export class Account {
     signal: AbortSignal | undefined,
     read: (
       sdk: VercelSdk,
-      page: { cursor?: string; signal?: AbortSignal },
+      page: Access & { cursor?: string; signal?: AbortSignal },
     ) => Promise<{ items: T[]; next: string | null }>,
   ): Promise<T[]> {
     const all: T[] = []
     let page: { cursor?: string } = {}
     for (;;) {
       const asked = { ...page, signal }
-      const { items, next } = await this.#call((sdk) => read(sdk, asked), signal)
+      const { items, next } = await this.#call((sdk, access) => read(sdk, { ...asked, ...access }), signal)
       all.push(...items)
       if (next === null) break
       page = { cursor: next }
@@ -140,12 +140,14 @@ export class Account {
     return all
   }
 
-  async #call<T>(work: (sdk: VercelSdk) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async #call<T>(work: (sdk: VercelSdk, access: Access) => Promise<T>, signal?: AbortSignal): Promise<T> {
     this.#sdk ??= loadSdk(this.#given)
     this.#sdk.catch(() => {
       this.#sdk = undefined
     })
     const sdk = await this.#sdk
-    return translating(work(sdk), { signal })
+    const { teamId, projectId } = await this.#credentials()
+    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: this.transport.fetch }
+    return translating(work(sdk, access), { signal })
   }
 }

@@ -1,6 +1,7 @@
 /** The abilities of Vercel's sandboxes. `emulated` ones use commands in the sandbox, or stop it. */
 export interface VercelCapabilities {
   readonly stdin: 'emulated'
+  readonly mergedOutput: 'emulated'
   readonly reattach: 'emulated'
   readonly shell: 'emulated'
   readonly ports: 'native'
@@ -9,10 +10,12 @@ export interface VercelCapabilities {
   readonly snapshot: 'emulated'
   readonly fork: 'emulated'
   readonly lifetime: 'native'
+  readonly egress: 'native'
 }
 
 export const vercelCapabilities: VercelCapabilities = Object.freeze({
   stdin: 'emulated',
+  mergedOutput: 'emulated',
   reattach: 'emulated',
   shell: 'emulated',
   ports: 'native',
@@ -20,4 +23,5 @@ export const vercelCapabilities: VercelCapabilities = Object.freeze({
   snapshot: 'emulated',
   fork: 'emulated',
   lifetime: 'native',
+  egress: 'native',
 })

@@ -4,6 +4,7 @@ import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
+import { noRuntime } from '../../shared/runtime.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -13,6 +14,7 @@ import type {
 } from '../../spec/index.ts'
 import type { NamedParams } from './account.ts'
 import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
+import { networkPolicyOf } from './network.ts'
 import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
 import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
@@ -22,6 +24,8 @@ const setupMs = 15 * 60_000
 /** How long a status change may take. */
 const betweenMs = 5 * 60_000
 const memoryPerCpuMb = 2048
+/** Those that the vendor documents. It decides about others of the same form. */
+const runtimes = ['node26', 'node24', 'node22', 'python3.13']
 
 /** Options of create() that only this vendor has, under its own names. */
 const vendorOptions = [
@@ -50,10 +54,13 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     'runtime',
     'ports',
     'resources',
+    'network',
     'repo',
     'gitToken',
     'providerOptions',
   ]
+  /** Vercel stops a sandbox to save it, and a fork begins with a snapshot. */
+  readonly snapshotInterrupts = true
   readonly #place: SandboxPlace
 
   constructor(place: SandboxPlace) {
@@ -64,11 +71,12 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
     const { namePrefix, account } = this.#place
     const name =
       spec.name === undefined ? `${namePrefix}${randomId()}` : await vendorName(namePrefix, spec.name)
-    const params = { ...createParams(spec), name }
+    const networkPolicy = spec.network && (await networkPolicyOf(spec.network, this.#place.secrets))
+    const params = { ...createParams(spec), ...(networkPolicy ? { networkPolicy } : {}), name }
     // Do not cancel the request: only its response tells what to remove.
     const creating = this.#made(params, account.create(params), spec)
     const made = await undoneOnAbort(creating, (sandbox) => sandbox.delete(), signal, 'Creating the sandbox')
-    return new VercelSandbox(this.#place, made)
+    return new VercelSandbox(this.#place, made, spec.network)
   }
 
   async open(
@@ -190,13 +198,15 @@ const between = new Set(['pending', 'stopping', 'snapshotting'])
 
 function createParams(spec: CreateSpec): CreateParams {
   const { image, runtime, snapshotId, lifetimeMs, ports, resources, providerOptions, envVars } = spec
-  if (image !== undefined && runtime !== undefined)
-    throw invalid('`image` and `runtime` are both given.', 'Use image; runtime is the vendor’s older option.')
-  if (snapshotId !== undefined && (image !== undefined || runtime !== undefined))
+  if (runtime !== undefined && !/^[a-z]+\d+(\.\d+)*$/.test(runtime))
+    throw noRuntime('vercel', runtime, runtimes)
+  if (snapshotId !== undefined && image !== undefined)
     throw invalid('`snapshotId` and an image are both given.', 'Use snapshotId alone.')
   for (const option of Object.keys(providerOptions ?? {}))
     if (!vendorOptions.includes(option))
       throw invalid(`\`providerOptions.${option}\` is not known.`, `Use one of ${vendorOptions.join(', ')}.`)
+  if (spec.network !== undefined && providerOptions?.networkPolicy !== undefined)
+    throw invalid('`network` and `providerOptions.networkPolicy` are both given.', 'Use network alone.')
   const vcpus = vcpusOf(resources)
   return {
     tags: tagsOf(spec, spec.deferReady),

@@ -1,4 +1,5 @@
 export { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
 export { type OnSandkastenOptions, onSandkasten } from './on-sandkasten.ts'
-export { type VercelProviderOptions, vercelOptionsOf } from './options.ts'
+export { type OidcTokenSource, type VercelProviderOptions, vercelOptionsOf } from './options.ts'
 export { VercelProvider } from './provider.ts'
+export { vercelRequestToken } from './request-token.ts'

@@ -1,3 +1,4 @@
+import type { SecretSource } from '../../core/network/secret-values.ts'
 import { SandboxError } from '../../errors.ts'
 
 export interface VercelProviderOptions {
@@ -7,13 +8,16 @@ export interface VercelProviderOptions {
   projectId?: string
   /**
    * Replaces the other three: the token that Vercel gives a project (`vercel env pull`), which contains team and project. It
-   * is valid for twelve hours, and is never exchanged for another.
+   * is valid for twelve hours, and is never exchanged for another. A function is called for each request to Vercel, such as
+   * `vercelRequestToken` or `getVercelOidcToken` of `@vercel/oidc`. All its tokens must belong to one project.
    */
-  oidcToken?: string
+  oidcToken?: string | OidcTokenSource
   /** An API compatible with Vercel's, such as a daemon's front. Default: Vercel's own. */
   baseUrl?: string
   /** Default: the global `fetch`. */
   fetch?: typeof globalThis.fetch
+  /** The values of secrets in network policies. Vercel stores them with the policy. */
+  secrets?: SecretSource
   /** The package `@vercel/sandbox`, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: unknown
   /** The prefix of our sandboxes' names; `list()` returns only these. Default `sk-`. */
@@ -23,6 +27,8 @@ export interface VercelProviderOptions {
   /** How long output may be silent before we check that its command still exists. Default 60,000. */
   silenceMs?: number
 }
+
+export type OidcTokenSource = () => string | undefined | Promise<string | undefined>
 
 /** Always all three: otherwise the SDK searches elsewhere, or prompts for them. */
 export interface VercelCredentials {
@@ -79,6 +85,47 @@ export function vercelOptionsOf(env: Readonly<Record<string, string | undefined>
     token: VERCEL_TOKEN || undefined,
     teamId: VERCEL_TEAM_ID || undefined,
     projectId: VERCEL_PROJECT_ID || undefined,
+  }
+}
+
+/**
+ * The credentials of each request. Fixed ones are checked now; those of a function with each call, because every request
+ * of a Vercel function has its own token.
+ */
+export function credentialSource(given: VercelProviderOptions): () => Promise<VercelCredentials> {
+  const { token, teamId, projectId, oidcToken } = given
+  if (typeof oidcToken !== 'function') {
+    const fixed = credentialsOf({ token, teamId, projectId, oidcToken })
+    return async () => fixed
+  }
+  if (token !== undefined || teamId !== undefined || projectId !== undefined)
+    credentialsOf({ token, teamId, projectId, oidcToken: 'a function' })
+  let first: VercelCredentials | undefined
+  return async () => {
+    const current = await callOf(oidcToken)
+    if (!current)
+      throw new SandboxError('unauthenticated', 'There is no OIDC token for this request.', {
+        provider: 'vercel',
+        hint: 'On Vercel, enable OIDC in the project’s settings and call within a request. Elsewhere run `vercel env pull`, or pass token, teamId and projectId.',
+      })
+    const credentials = credentialsOf({ oidcToken: current })
+    first ??= credentials
+    if (credentials.teamId === first.teamId && credentials.projectId === first.projectId) return credentials
+    throw new SandboxError('forbidden', 'The OIDC token of this request belongs to another Vercel project.', {
+      provider: 'vercel',
+      hint: 'Use one provider for each project.',
+    })
+  }
+}
+
+async function callOf(oidcToken: OidcTokenSource): Promise<string | undefined> {
+  try {
+    return await oidcToken()
+  } catch (cause) {
+    throw new SandboxError('unauthenticated', 'The function `oidcToken` failed.', {
+      provider: 'vercel',
+      cause,
+    })
   }
 }
 

@@ -3,7 +3,7 @@ import { SandboxError } from '../../errors.ts'
 import { Account } from './account.ts'
 import type { VercelCapabilities } from './capabilities.ts'
 import { VercelDriver } from './driver.ts'
-import { credentialsOf, type VercelProviderOptions } from './options.ts'
+import { credentialSource, type VercelProviderOptions } from './options.ts'
 import { Transport } from './transport.ts'
 
 /** Vercel's sandboxes, through its own SDK, which is loaded on first use. */
@@ -19,16 +19,15 @@ export class VercelProvider extends DriverProvider<VercelCapabilities> {
         throw invalid(`\`${option}\` must be a number of milliseconds.`)
     if (baseUrl !== undefined && !/^https?:\/\//.test(baseUrl))
       throw invalid('`baseUrl` must begin with http:// or https://.')
-    const { token, teamId, projectId } = credentialsOf(options)
+    const credentials = credentialSource(options)
     const transport = new Transport({
       baseUrl: baseUrl?.replace(/\/+$/, ''),
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
       requestTimeoutMs,
-      token,
+      token: async () => (await credentials()).token,
     })
-    const access = { token: 'set-by-the-wire', teamId, projectId, fetch: transport.fetch }
-    const account = new Account(access, transport, options.sdk)
-    super(new VercelDriver({ account, namePrefix, silenceMs }))
+    const account = new Account(credentials, transport, options.sdk)
+    super(new VercelDriver({ account, namePrefix, silenceMs, secrets: options.secrets }))
   }
 }
 

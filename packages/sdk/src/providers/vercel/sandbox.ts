@@ -1,5 +1,8 @@
-import type { ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec, SandboxDriver } from '../../core/driver.ts'
+import { findGuest, listGuests, startGuest } from '../../core/guest-process.ts'
 import { openGuestShell } from '../../core/guest-shell.ts'
+import type { NormalNetwork } from '../../core/network/normal.ts'
+import type { SecretSource } from '../../core/network/secret-values.ts'
 import { SandboxError } from '../../errors.ts'
 import { throwIfAborted } from '../../shared/calls/abort.ts'
 import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
@@ -14,13 +17,11 @@ import type {
 } from '../../spec/index.ts'
 import type { Account } from './account.ts'
 import { translated, translating } from './errors.ts'
-import { unpacked, VercelFiles } from './files.ts'
+import { resolved, VercelFiles } from './files.ts'
 import { Guest } from './guest/guest.ts'
-import * as scripts from './guest/programs.ts'
-import { findProcess, type ProcessPlace, startProcess, type VercelProcess } from './process.ts'
-import { exitOf } from './process-log.ts'
+import { networkPolicyOf } from './network.ts'
 import type { VendorSandbox } from './sdk.ts'
-import { idOf, infoOfSandbox, nameOf, notFound, readyTags, tagsOf } from './translation.ts'
+import { idOf, infoOfSandbox, nameOf, notFound, portsOf, readyTags, tagsOf } from './translation.ts'
 
 /** The vendor's minimum. */
 const shortestExpirationMs = 24 * 60 * 60_000
@@ -29,6 +30,7 @@ export interface SandboxPlace {
   readonly account: Account
   readonly namePrefix: string
   readonly silenceMs: number
+  readonly secrets: SecretSource | undefined
 }
 
 /**
@@ -44,8 +46,12 @@ export class VercelSandbox implements SandboxDriver {
   readonly #vendorName: string
   readonly #createdAt: number
   #guest: Guest
+  #ports: readonly number[]
 
-  constructor(place: SandboxPlace, sandbox: VendorSandbox) {
+  #network: NormalNetwork | undefined
+
+  constructor(place: SandboxPlace, sandbox: VendorSandbox, network?: NormalNetwork) {
+    this.#network = network
     this.#place = place
     this.#vendorName = sandbox.name
     this.#createdAt = sandbox.createdAt.getTime()
@@ -53,41 +59,38 @@ export class VercelSandbox implements SandboxDriver {
     const name = nameOf(sandbox.tags)
     if (name !== undefined) this.name = name
     this.workdir = sandbox.currentSession().cwd
+    this.#ports = portsOf(sandbox)
     this.#guest = this.#bound(sandbox)
     this.files = new VercelFiles(() => this.#guest, this.workdir)
+  }
+
+  get ports(): readonly number[] {
+    return this.#ports
+  }
+
+  /** Unknown until it is set: the vendor does not return the names of secrets. */
+  get network(): NormalNetwork | undefined {
+    return this.#network
   }
 
   async info({ signal }: CallOptions): Promise<SandboxInfo> {
     return infoOfSandbox(await this.#fresh(signal))
   }
 
-  spawn(spec: ProcessSpec, call: CallOptions): Promise<VercelProcess> {
-    return startProcess(this.#processes, spec, call)
+  spawn(spec: ProcessSpec, call: CallOptions): Promise<ProcessDriver> {
+    const cwd = resolved(this.workdir, spec.cwd ?? '.')
+    return startGuest(this.#guest.link(), spec, { cwd, env: spec.env }, call)
   }
 
-  getProcess(execId: string, { signal }: CallOptions): Promise<VercelProcess> {
-    return findProcess(this.#processes, execId, signal)
+  getProcess(execId: string, call: CallOptions): Promise<ProcessDriver> {
+    return findGuest(this.#guest.link(), execId, call)
   }
 
-  async listProcesses({ signal }: CallOptions): Promise<ProcessInfo[]> {
-    const { exitCode, stdout } = await this.#guest.ask(scripts.list, [this.#guest.root], signal)
-    if (exitCode !== 0)
-      throw new SandboxError('provider_error', `The programs could not be listed (${exitCode}).`)
-    const lines = stdout.split('\n').filter((line) => line !== '')
-    return lines.map((line) => {
-      const [execId = '', , state = '', argv = ''] = line.split('\t')
-      const [cmd, ...args] = unpacked(argv).split('\0').slice(0, -1)
-      const exit = exitOf(state)
-      return {
-        execId,
-        running: !exit,
-        exit,
-        ...(cmd === undefined ? {} : { cmd, args }),
-      }
-    })
+  listProcesses(call: CallOptions): Promise<ProcessInfo[]> {
+    return listGuests(this.#guest.link(), call)
   }
 
-  openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     return openGuestShell(this, { provider: 'vercel' }, options, call)
   }
 
@@ -100,6 +103,7 @@ export class VercelSandbox implements SandboxDriver {
         const ports = [...sandbox.routes.map((route) => route.port), port]
         await translating(sandbox.update({ ports }, { signal }), { signal })
       }
+      this.#ports = portsOf(sandbox)
       // Prefer the address from the routes: the SDK always builds one of the vendor's.
       return { url: known()?.url ?? sandbox.domain(port), headers: {} }
     })
@@ -143,6 +147,13 @@ export class VercelSandbox implements SandboxDriver {
     await this.#guest.do((session) => session.extendTimeout(Math.ceil(missingMs), { signal }), signal)
   }
 
+  async setNetwork(network: NormalNetwork, { signal }: CallOptions): Promise<void> {
+    const networkPolicy = await networkPolicyOf(network, this.#place.secrets)
+    const sandbox = await this.#running(signal)
+    await translating(sandbox.update({ networkPolicy }, { signal }), { signal })
+    this.#network = network
+  }
+
   async ready({ signal }: CallOptions): Promise<void> {
     const sandbox = await this.#fresh(signal)
     await translating(sandbox.update({ tags: readyTags(sandbox.tags) }, { signal }), { signal })
@@ -156,11 +167,6 @@ export class VercelSandbox implements SandboxDriver {
       if (SandboxError.is(error, 'not_found')) return false
       throw error
     }
-  }
-
-  get #processes(): ProcessPlace {
-    const { account, silenceMs } = this.#place
-    return { guest: this.#guest, transport: account.transport, workdir: this.workdir, silenceMs }
   }
 
   /** Reports the snapshot even if the sandbox does not start again. */
@@ -219,7 +225,8 @@ export class VercelSandbox implements SandboxDriver {
   }
 
   #bound(sandbox: VendorSandbox): Guest {
-    return new Guest(sandbox.currentSession(), (error, signal) => this.#explained(error, signal))
+    const place = { sandboxId: this.sandboxId, silenceMs: this.#place.silenceMs }
+    return new Guest(sandbox.currentSession(), place, (error, signal) => this.#explained(error, signal))
   }
 
   #refuseOther(sandbox: VendorSandbox): void {

@@ -37,10 +37,21 @@ export interface CreateParams {
   resources?: { vcpus: number }
   image?: string
   runtime?: string
+  networkPolicy?: VendorNetworkPolicy
   env?: Record<string, string>
   tags?: Record<string, string>
   signal?: AbortSignal
   [option: string]: unknown
+}
+
+export type VendorNetworkPolicy =
+  | 'allow-all'
+  | 'deny-all'
+  | { allow: Record<string, VendorNetworkRule[]>; subnets: { allow: string[]; deny: string[] } }
+
+export interface VendorNetworkRule {
+  match?: { path?: { startsWith: string }; method?: string[] }
+  transform: Array<{ headers: Record<string, string> }>
 }
 
 export interface ListParams {
@@ -62,7 +73,7 @@ export interface VendorSandbox {
   currentSession(): VendorSession
   domain(port: number): string
   update(
-    changes: { ports?: number[]; tags?: Record<string, string> },
+    changes: { ports?: number[]; tags?: Record<string, string>; networkPolicy?: VendorNetworkPolicy },
     options?: { signal?: AbortSignal },
   ): Promise<void>
   delete(options?: { deleteOrphanSnapshots?: boolean; signal?: AbortSignal }): Promise<void>

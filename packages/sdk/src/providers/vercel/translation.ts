@@ -94,6 +94,11 @@ export function nameOf(tags: Readonly<Record<string, string>> | undefined): stri
   return ownOf(tags).n
 }
 
+/** The vendor exposes only declared ports, so its routes are the ports. */
+export function portsOf({ routes }: Pick<VendorSandbox, 'routes'>): number[] {
+  return routes.map(({ port }) => port).sort((a, b) => a - b)
+}
+
 export function infoOf(data: {
   name: string
   status: string

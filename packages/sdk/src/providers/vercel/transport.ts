@@ -9,20 +9,17 @@ export interface TransportOptions {
   fetch: typeof globalThis.fetch
   requestTimeoutMs: number
   /** The caller's token. It replaces any token that the SDK has found, and never appears in an error. */
-  token: string
+  token: () => Promise<string>
 }
 
 const vendorBase = 'https://vercel.com/api'
 
 /**
  * The `fetch` of the SDK, and the only place that sees raw responses. It sends each request once (the SDK would repeat
- * commands) and with the caller's token. It applies timeouts, converts failures to our errors, and adds backpressure to
- * logs (the SDK would read all of a log into memory).
+ * commands) and with the caller's token. It applies timeouts, and converts failures to our errors.
  */
 export class Transport {
   readonly #options: TransportOptions
-  /** The reader that is about to open a log, by command id. */
-  readonly #opening = new Map<string, LogGate>()
   readonly #turns = new Map<string, Promise<unknown>>()
 
   constructor(options: TransportOptions) {
@@ -31,9 +28,11 @@ export class Transport {
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
     const url = addressAt(this.#options.baseUrl, String(input))
-    const gate = this.#gateOf(url)
     const clock = new AbortController()
-    const { requestTimeoutMs, token } = this.#options
+    const { requestTimeoutMs } = this.#options
+    const token = await this.#options.token().catch((error: SandboxError) => {
+      throw new Refused(error)
+    })
     const headers = new Headers(init?.headers)
     refuseOtherSdk(headers)
     headers.set('authorization', `Bearer ${token}`)
@@ -54,7 +53,7 @@ export class Transport {
         )
       }
       const type = response.headers.get('content-type') ?? ''
-      if (/^application\/(x-ndjson|octet-stream)\b/.test(type)) return guarded(response, gate)
+      if (/^application\/(x-ndjson|octet-stream)\b/.test(type)) return guarded(response)
       return await wholeJson(response, type)
     } catch (error) {
       if (error instanceof Refused || init?.signal?.aborted) throw error
@@ -78,20 +77,6 @@ export class Transport {
       if (this.#turns.get(key) === mine) this.#turns.delete(key)
     }
   }
-
-  /** Opens a log with backpressure: reads no more than `gate` lets through. */
-  announce(cmdId: string, gate: LogGate): void {
-    this.#opening.set(cmdId, gate)
-  }
-
-  #gateOf(url: string): LogGate | undefined {
-    const cmdId = /\/cmd\/([^/?]+)\/logs(\?|$)/.exec(url)?.[1]
-    if (cmdId === undefined) return undefined
-    const gate = this.#opening.get(cmdId)
-    this.#opening.delete(cmdId)
-    gate?.opened()
-    return gate
-  }
 }
 
 /** The URL of a request, on `baseUrl` instead of Vercel's own host. */
@@ -110,68 +95,20 @@ function refuseOtherSdk(headers: Headers): void {
   }
 }
 
-/** Passes a log on at its reader's speed. */
-export class LogGate {
-  #delivered = 0
-  #consumed = 0
-  #previous = 10
-  #wake: () => void = () => {}
-  readonly #open = Promise.withResolvers<void>()
-
-  /** Resolves when the request for the log has taken this gate. */
-  get taken(): Promise<void> {
-    return this.#open.promise
-  }
-
-  opened(): void {
-    this.#open.resolve()
-  }
-
-  /** The reader has taken one more line. */
-  consume(): void {
-    this.#consumed += 1
-    this.#wake()
-  }
-
-  /** Resolves when the reader has taken all lines that were let through. */
-  async pass(): Promise<void> {
-    while (this.#delivered - this.#consumed > 1)
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-  }
-
-  /** Counts the lines that are let through, except blank lines, which only keep the connection alive. */
-  deliver(bytes: Uint8Array): void {
-    for (const byte of bytes) {
-      if (byte === 10 && this.#previous !== 10) this.#delivered += 1
-      this.#previous = byte
-    }
-  }
-
-  release(): void {
-    this.#consumed = Infinity
-    this.#wake()
-  }
-}
-
 /** A streamed body. If it breaks off, it fails with one of our errors. */
-function guarded(response: Response, gate: LogGate | undefined): Response {
+function guarded(response: Response): Response {
   if (!response.body) return response
   const reader = response.body.getReader()
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        await gate?.pass()
         const { done, value } = await reader.read().catch((cause: unknown) => {
           throw new Refused(brokenOff(cause))
         })
         if (done) return controller.close()
-        gate?.deliver(value)
         controller.enqueue(value)
       },
       cancel(reason) {
-        gate?.release()
         return reader.cancel(reason)
       },
     },

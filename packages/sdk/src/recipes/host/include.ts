@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises'
 import { join, posix } from 'node:path'
+import { mapLimit } from '../../shared/calls/map-limit.ts'
 import { invalid } from '../checks.ts'
-import { mapLimit } from '../limit.ts'
 import { isSafePath } from '../paths.ts'
 
 /** Validates the `include` option. Returns normalized relative paths that exist. */

@@ -1,7 +1,7 @@
 import { lstat, readlink, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { throwIfAborted } from '../../shared/calls/abort.ts'
-import { mapLimit } from '../limit.ts'
+import { mapLimit } from '../../shared/calls/map-limit.ts'
 import { isReserved, leadsOutside, splitNames, stateFolder } from '../paths.ts'
 import type { Skipped } from '../types.ts'
 import { git } from './git.ts'

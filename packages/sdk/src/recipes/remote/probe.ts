@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { SandboxError } from '../../errors.ts'
+import { mapLimit } from '../../shared/calls/map-limit.ts'
 import type { CallOptions, FileStat } from '../../spec/index.ts'
-import { mapLimit } from '../limit.ts'
 import { parentsOf } from '../paths.ts'
 import type { RecipeSandbox } from '../types.ts'
 import { run, type Tool } from './tools.ts'

@@ -1,5 +1,5 @@
+import { mapLimit } from '../../shared/calls/map-limit.ts'
 import type { CallOptions } from '../../spec/index.ts'
-import { mapLimit } from '../limit.ts'
 import { parentsOf } from '../paths.ts'
 import type { RecipeSandbox } from '../types.ts'
 import { run, type Tool } from './tools.ts'

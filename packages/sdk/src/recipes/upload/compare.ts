@@ -1,7 +1,7 @@
 import { throwIfAborted } from '../../shared/calls/abort.ts'
+import { mapLimit } from '../../shared/calls/map-limit.ts'
 import { hashLocal } from '../host/hash.ts'
 import type { LocalFile } from '../host/scan.ts'
-import { mapLimit } from '../limit.ts'
 import { stateFolder } from '../paths.ts'
 import { type LocalEntry, matchesRemote, planUpload, type UploadPlan } from '../plan.ts'
 import type { Manifest, ManifestEntry } from '../remote/manifest.ts'

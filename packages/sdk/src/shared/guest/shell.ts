@@ -1,5 +1,6 @@
 import { bashPrologue } from './bash-prologue.ts'
-import { families, hunt, identities, locks } from './processes.ts'
+import { family } from './family.ts'
+import { families, identities, locks } from './processes.ts'
 import { script } from './script.ts'
 
 /**
@@ -38,7 +39,7 @@ mkdir -p "$root" && [ -O "$root" ] || die 70
 lock "$S.lock"
 if ! alive; then
   # A bash without its keeper. Its pid may have been reused, so check the mark.
-  if [ ! -e "$S/ended" ] && read -r bash 2>/dev/null <"$S/pid"; then
+  if [ ! -e "$S/ended" ] && read -r bash _ 2>/dev/null <"$S/pid"; then
     ! grep -qzsFx "SANDKASTEN_PROCESS=$key" "/proc/$bash/environ" || kill -s KILL "$bash"
   fi
   rm -rf "$S"
@@ -51,12 +52,12 @@ if ! alive; then
     identity "$BASHPID" >"$S/keeper"
     printf '%s' '${bashPrologue.replaceAll("'", `'\\''`)}' >&8
     (
-      echo "$BASHPID" >"$S/pid.new"
+      identity "$BASHPID" >"$S/pid.new"
       mv "$S/pid.new" "$S/pid"
       export SANDKASTEN_PROCESS=$key
       umask "$mask"
       unset OLDPWD
-      exec bash --noprofile --norc -s <"$S/in" 8>&-
+      exec setsid bash --noprofile --norc -s <"$S/in" 8>&-
     )
     echo $? >"$S/ended.new"
     mv "$S/ended.new" "$S/ended"
@@ -80,7 +81,7 @@ echo "ok $(encoded "$S/cwd")"
 export const exec = script`
 ${base}
 ${families}
-P=$S/$3 limit=$4 mark=$5
+P=$S/exec$3 limit=$4 mark=$5
 cancelled=
 trap 'cancelled=1; echo cancel >&9' TERM
 exec 9>/dev/null
@@ -100,8 +101,9 @@ relay() {
 }
 # The next word on st. A trap may interrupt the read, and a shell that was killed with its keeper sends nothing.
 hear() { # seconds
-  word=
-  read -r -t "$1" word <&9
+  word= value=
+  read -r -t "$1" word value <&9
+  [ "$word" != code ] || { code=$value; read -r -t "$1" word <&9; }
   [ "$word" != cancel ] || word=
   [ -n "$word" ] || alive || word=ended
 }
@@ -146,7 +148,7 @@ finish() {
 lock "$S/busy"
 [ ! -e "$S/closed" ] || { finish closed; exit; }
 alive || { finish ended; exit; }
-read -r bash <"$S/pid"
+read -r bash _ <"$S/pid"
 # The exec of an earlier command was killed: the shell is still waiting for that command.
 for left in "$S"/*/before; do
   [ -e "$left" ] || continue
@@ -173,8 +175,8 @@ else
   read -r code <"$S/last"
   again=
   [ "$code" = 0 ] || again="__sandkasten_status $code || "
-  printf '%s\\builtin source %s </dev/null >%s 2>&1; \\builtin printf "%%s\\n" "$?" >|%s; \\builtin pwd >|%s; \\builtin printf "done\\n" >|%s\n' \
-    "$again" "$P/script" "$P/o" "$P/code" "$P/cwd" "$P/st" 1<>"$S/in"
+  printf '%s\\builtin source %s </dev/null >%s 2>&1\n{ \\builtin printf "code %%s\\n" "$?"; \\builtin pwd >|%s; \\builtin printf "done\\n"; } >|%s\n' \
+    "$again" "$P/script" "$P/o" "$P/cwd" "$P/st" 1<>"$S/in"
 fi
 while [ -z "$word" ]; do
   wait=1000
@@ -191,9 +193,9 @@ uptime_ms
 took=$((up - begun))
 rm -f "$P/before"
 if [ "$word" = done ]; then
-  read -r code <"$P/code"
-  mv -f "$P/cwd" "$S/cwd"
-  echo "$code" >"$S/last"
+  # On a full disk, the last known folder stays. Overwriting needs no space.
+  [ ! -s "$P/cwd" ] || mv -f "$P/cwd" "$S/cwd"
+  printf '%-3s\n' "$code" 1<>"$S/last"
 elif [ "$word" = ended ]; then
   code=137
   read -r code 2>/dev/null <"$S/ended"
@@ -210,11 +212,12 @@ cat <&4 >/dev/null 2>&1 &
 /** ROOT KEY: ends the shell and its programs. Prints „ok 1“, or „ok 0“ if it does not exist. */
 export const close = script`
 ${base}
-${hunt}
+${family}
+carriers() { grep -lFs -- "$1" /proc/[0-9]*/environ 2>/dev/null; }
 [ -d "$root" ] || { echo ok 0; exit; }
 lock "$S.lock"
 if mkdir "$S/closed" 2>/dev/null; then
-  hunt KILL "$key"
+  extinguish "SANDKASTEN_PROCESS=$key" "$S"
   # The keeper reports the end to pending commands.
   while [ ! -e "$S/ended" ] && read -r pid since 2>/dev/null <"$S/keeper" && is_there "$pid" "$since"; do sleep 0.01; done
   rm -rf "$S"

@@ -78,10 +78,14 @@ export class HeadTail {
     return { bytes, omitted: this.#total - bytes.byteLength }
   }
 
-  /** The whole text, or head and tail around a line with the number of missing bytes. */
-  text(): string {
-    if (!this.truncated) return decode(this.result().bytes)
-    const [head, tail] = this.#parts()
+  /**
+   * The whole text, or head and tail around a line with the number of missing bytes. `maxBytes` can shorten it
+   * further.
+   */
+  text(maxBytes = Infinity): string {
+    const short = this.#headBytes + this.#tailBytes > maxBytes
+    if (!this.truncated && !short) return decode(this.result().bytes)
+    const [head, tail] = short ? shortened(this.result().bytes, maxBytes) : this.#parts()
     const first = head.subarray(0, lastBoundary(head))
     const last = tail.subarray(firstBoundary(tail))
     const missing = this.#total - first.byteLength - last.byteLength
@@ -106,6 +110,11 @@ export class HeadTail {
   #parts(): [head: Uint8Array, tail: Uint8Array] {
     return [this.#head.subarray(0, this.#headBytes), this.#tailInOrder()]
   }
+}
+
+function shortened(bytes: Uint8Array, maxBytes: number): [head: Uint8Array, tail: Uint8Array] {
+  const half = Math.floor(maxBytes / 2)
+  return [bytes.subarray(0, half), bytes.subarray(bytes.byteLength - half)]
 }
 
 /** Grows to `size`, or at least to twice the old size, so that growing is rare. */

@@ -11,13 +11,15 @@ const nonsense: { readonly [O in CreateOption]: readonly unknown[] } = {
   name: ['', 'x'.repeat(201), 'control\u0007', 7],
   label: ['', 7],
   labels: [{ a: 1 }, 'text', { '': 'x' }],
-  envVars: [{ A: 1 }, { 'A=B': 'x' }, { A: 'nul\0' }, 'text'],
+  envVars: [{ A: 1 }, { A: null }, { 'A=B': 'x' }, { A: 'nul\0' }, 'text'],
   lifetimeMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '1000'],
   snapshotId: ['', 7],
   image: ['', 7],
   runtime: ['', 7],
   ports: [[0], [65_536], [1.5], ['80']],
   resources: [{ vcpus: 0 }, { memoryMb: -1 }, { cpus: 2 }, 'big'],
+  user: ['', 'admin', 0, '0:0'],
+  network: ['', 'bridge', 7, null, []],
   repo: ['', 7, 'https://user:secret@example.com/repo.git'],
   gitToken: ['', 'token-without-a-repo'],
   providerOptions: ['text', 7],
@@ -65,13 +67,15 @@ export const badInput = group('bad input', [
     'bad-env',
     'env values that are not strings, and invalid variable names, are rejected',
     (sandbox, t) =>
-      [{ A: 1 }, { A: undefined }, { 'A=B': 'x' }, { '': 'x' }, { A: 'nul\0' }].map(
+      [{ A: 1 }, { A: null }, { 'A=B': 'x' }, { '': 'x' }, { A: 'nul\0' }].map(
         (env) => () => t.run(sandbox, t.commands.exit(0), { env: env as unknown as Record<string, string> }),
       ),
   ),
   refused('bad-path', 'A path that is empty, not a string or contains a NUL is rejected', (sandbox) =>
     ['', 'nul\0', 7 as unknown as string].flatMap((path) => [
       () => sandbox.files.readFile(path),
+      () => sandbox.files.readFileOrNull(path),
+      () => sandbox.files.readLines(path),
       () => sandbox.files.writeFile(path, ''),
       () => sandbox.files.list(path),
       () => sandbox.files.stat(path),
@@ -98,6 +102,10 @@ export const badInput = group('bad input', [
     () => sandbox.files.readStream('x', { start: -1 }),
     () => sandbox.files.readStream('x', { start: 5, end: 4 }),
     () => sandbox.files.readStream('x', { start: 1.5 }),
+    () => sandbox.files.readLines('x', { startLine: 0 }),
+    () => sandbox.files.readLines('x', { startLine: 3, endLine: 2 }),
+    () => sandbox.files.readLines('x', { endLine: 1.5 }),
+    () => sandbox.files.readLines('x', { maxLineBytes: 0 }),
   ]),
   refused('bad-signal', 'An unknown signal is rejected', (sandbox, t) => [
     async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),

@@ -11,6 +11,7 @@ import { shells } from './commands/shells.ts'
 import { strays } from './commands/strays.ts'
 import { terminals } from './commands/terminals.ts'
 import { content } from './files/content.ts'
+import { lines } from './files/lines.ts'
 import { links } from './files/links.ts'
 import { paths } from './files/paths.ts'
 import { transfer } from './files/transfer.ts'
@@ -21,9 +22,11 @@ import { creating } from './sandboxes/creating.ts'
 import { lifetimes } from './sandboxes/lifetimes.ts'
 import { listing } from './sandboxes/listing.ts'
 import { names } from './sandboxes/names.ts'
+import { network } from './sandboxes/network.ts'
 import { ports } from './sandboxes/ports.ts'
 import { restricted } from './sandboxes/restricted.ts'
 import { stopping } from './sandboxes/stopping.ts'
+import { users } from './sandboxes/users.ts'
 
 export const behaviours: readonly Behaviour[] = [
   ...exits,
@@ -35,6 +38,7 @@ export const behaviours: readonly Behaviour[] = [
   ...processes,
   ...strays,
   ...content,
+  ...lines,
   ...tree,
   ...links,
   ...paths,
@@ -46,8 +50,10 @@ export const behaviours: readonly Behaviour[] = [
   ...listing,
   ...stopping,
   ...copies,
+  ...users,
   ...lifetimes,
   ...ports,
+  ...network,
   ...shells,
   ...terminals,
   ...badInput,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { MemoryProvider } from '../../providers/memory/index.ts'
+import type { SandboxProvider } from '../../spec/index.ts'
 import { behaviours } from '../behaviours/index.ts'
-import { memoryCommands } from '../memory-commands.ts'
+import { memoryCommands, memoryEgress } from '../memory-commands.ts'
 import { runConformance } from '../run.ts'
-import type { ProviderUnderTest } from '../types.ts'
 import { brokenProviders, setUp } from './index.ts'
 import { nothingProvider } from './nothing.ts'
 import { brokenShell } from './shell.ts'
@@ -45,7 +45,12 @@ describe('the kit can fail', () => {
   it('passes almost no behaviour of a provider that does nothing', async () => {
     const report = await runConformance({
       provider: nothingProvider,
-      without: { server: 'nothing listens', reopen: 'nothing to open', leftovers: 'nothing to leave' },
+      without: {
+        server: 'nothing listens',
+        connect: 'nothing connects',
+        reopen: 'nothing to open',
+        leftovers: 'nothing to leave',
+      },
       limits: { ...limits, behaviourMs: 300 },
     })
     const held = report.results.filter(({ status }) => status === 'passed').map(({ id }) => id)
@@ -76,7 +81,7 @@ describe('the kit can fail', () => {
 })
 
 function run(
-  provider: ProviderUnderTest,
+  provider: SandboxProvider,
   working: MemoryProvider,
   only?: string[],
   behaviourMs = limits.behaviourMs,
@@ -84,6 +89,7 @@ function run(
   return runConformance({
     provider: () => provider,
     commands: memoryCommands(working),
+    egress: memoryEgress,
     leftovers: (id) => working.running(id),
     without: { server: 'memory has no network', reopen: 'the broken object is the one to look at' },
     limits: { ...limits, behaviourMs },

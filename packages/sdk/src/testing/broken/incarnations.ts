@@ -65,6 +65,21 @@ export const brokenLives: BrokenProvider[] = [
       }),
   },
   {
+    name: 'stop-hides-the-start',
+    what: 'a command that stop() interrupts fails as if it had never run',
+    caughtBy: ['stop-during-command'],
+    make: (working) =>
+      breakProvider(working, {
+        sandbox: (real) => ({
+          runCommand: (async (options: RunCommandOptions) => {
+            const result = await real.runCommand(options)
+            if (result.signal === undefined || (await real.status()) !== 'stopped') return result
+            throw new SandboxError('not_running', 'It is stopped.')
+          }) as SandboxHandle['runCommand'],
+        }),
+      }),
+  },
+  {
     name: 'list-ignores-labels',
     what: 'list returns everything, whatever the labels',
     caughtBy: ['list-filter'],
@@ -194,6 +209,32 @@ export const brokenLives: BrokenProvider[] = [
       breakProvider(working, {
         sandbox: (real) => ({
           fork: async ({ count = 1 } = {}) => Array.from({ length: count }, () => real),
+        }),
+      }),
+  },
+  {
+    name: 'snapshot-ends-programs',
+    what: 'a snapshot restarts the sandbox, although the provider declares that it does not',
+    caughtBy: ['snapshot-programs', 'fork-programs'],
+    options: { snapshotInterrupts: true },
+    make: (working) => breakProvider(working, { provider: () => ({ snapshotInterrupts: false }) }),
+  },
+  {
+    name: 'snapshot-spares-programs',
+    what: 'the provider declares that a snapshot ends programs, but they keep running',
+    caughtBy: ['snapshot-programs', 'fork-programs'],
+    make: (working) => breakProvider(working, { provider: () => ({ snapshotInterrupts: true }) }),
+  },
+  {
+    name: 'snapshot-loses-its-handle',
+    what: 'after a snapshot that restarts the sandbox, the handle that took it belongs to the earlier start',
+    caughtBy: ['snapshot-programs', 'fork-programs'],
+    options: { snapshotInterrupts: true },
+    make: (working) =>
+      breakProvider(working, {
+        sandbox: (real) => ({
+          snapshot: async (options) => (await working.get(real.id)).snapshot(options),
+          fork: async (options) => (await working.get(real.id)).fork(options),
         }),
       }),
   },

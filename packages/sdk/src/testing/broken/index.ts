@@ -1,10 +1,14 @@
 import { MemoryProvider, type MemoryProviderOptions, realClock } from '../../providers/memory/index.ts'
 import { SharedState } from '../../providers/memory/shared-state.ts'
 import type { SandboxProvider } from '../../spec/index.ts'
+import { brokenCommandOptions } from './command-options.ts'
 import { brokenCommands } from './commands.ts'
+import { brokenFinding } from './finding.ts'
 import { brokenLives } from './incarnations.ts'
 import { brokenKills } from './kills.ts'
+import { brokenNetwork } from './network.ts'
 import { brokenStreams } from './streams.ts'
+import { brokenUsers } from './users.ts'
 
 /**
  * Providers with one fault each, based on the memory provider. They prove that the kit can fail: a behaviour that no
@@ -22,9 +26,13 @@ export interface BrokenProvider {
 
 export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenCommands,
+  ...brokenCommandOptions,
   ...brokenStreams,
   ...brokenLives,
   ...brokenKills,
+  ...brokenUsers,
+  ...brokenFinding,
+  ...brokenNetwork,
 ]
 
 /** Creates a working memory provider and the broken one based on it. */
@@ -32,7 +40,7 @@ export function setUp(broken: Pick<BrokenProvider, 'options' | 'make'>): {
   working: MemoryProvider
   provider: SandboxProvider
 } {
-  const sharedState = new SharedState({ clock: realClock })
+  const sharedState = new SharedState({ clock: realClock, ...broken.options })
   const working = new MemoryProvider(broken.options, sharedState)
-  return { working, provider: broken.make(working as unknown as SandboxProvider, sharedState) }
+  return { working, provider: broken.make(working, sharedState) }
 }

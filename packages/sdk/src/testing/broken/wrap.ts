@@ -12,8 +12,7 @@ export interface Breakage {
   files?: (real: SandboxHandle['files']) => Partial<SandboxHandle['files']>
 }
 
-export function breakProvider(working: unknown, breakage: Breakage): SandboxProvider {
-  const real = working as SandboxProvider
+export function breakProvider(real: SandboxProvider, breakage: Breakage): SandboxProvider {
   const process = (handle: ProcessHandle): ProcessHandle => override(handle, breakage.process?.(handle) ?? {})
   const sandbox = (handle: SandboxHandle): SandboxHandle => {
     const files = override(handle.files, breakage.files?.(handle.files) ?? {})

@@ -1,7 +1,6 @@
 /** Shared by all calls: the check of the sandbox's start, responses with an end marker, and base64. */
 export const base = String.raw`
 use strict;
-use Socket;
 use POSIX ();
 
 my $base = '/tmp/.sandkasten';
@@ -16,7 +15,7 @@ my $input = delete $ENV{SANDKASTEN_INPUT};
 delete @ENV{qw(_ OLDPWD SHLVL PWD SANDKASTEN_AGENT)};
 
 my %verbs = (
-  hello => \&hello, start => \&start, ask => \&ask, list => \&list_processes,
+  hello => \&hello,
   stat => \&stat_file, ls => \&list_files, read => \&read_file, put => \&put_file,
   prepare => \&prepare_file, mkdir => \&make_folder, rename => \&rename_file,
   rm => \&remove_file, chmod => \&change_mode, symlink => \&make_link, readlink => \&read_link,
@@ -80,14 +79,14 @@ sub slurp {
   return scalar readline($from);
 }
 
-# The start time of the sandbox's first process. It differs after every start.
+# The start of the sandbox, as the agent for programs knows it: of its first process, and the boot of its kernel.
 sub incarnation {
   my $line = slurp('/proc/1/stat') || '';
   $line =~ s/^.*\)//s;
-  return (split ' ', $line)[19] || 0;
+  my $boot = slurp('/proc/sys/kernel/random/boot_id') || '';
+  chomp $boot;
+  return ((split ' ', $line)[19] || 0) . "-$boot";
 }
-
-sub now_ms { return int(1000 * (split ' ', slurp('/proc/uptime'))[0]) }
 
 sub hello {
   say_line('hello', $here, b64(POSIX::getcwd()), $<);

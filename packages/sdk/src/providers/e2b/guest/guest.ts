@@ -1,10 +1,15 @@
 import { SandboxError, type SandboxErrorCode } from '../../../errors.ts'
+import { abortable } from '../../../shared/calls/abort.ts'
+import { linesInEnv } from '../../../shared/guest/lines.ts'
+import type { GuestCall, GuestLink, Word } from '../../../shared/guest/link.ts'
+import { agentMissing, agentName, agentScript, plainLine } from '../../../shared/guest/place.ts'
 import { refused } from '../../../shared/guest/script.ts'
 import { randomId } from '../../../shared/ids.ts'
 import { concat } from '../../../shared/output/bytes.ts'
 import { translated } from '../errors.ts'
 import type { Incarnation } from '../incarnation.ts'
 import type { ProcessRpc, VendorInfo, VendorSandbox } from '../sdk.ts'
+import { GuestCommand } from './stream.ts'
 
 /** Runs our scripts in a running sandbox, and explains failed calls. */
 export class Guest {
@@ -72,37 +77,61 @@ export class Guest {
     return known
   }
 
+  /** The agent in this sandbox; see `shared/guest`. */
+  link(): GuestLink {
+    const { incarnation } = this
+    const { sandboxId } = incarnation
+    return {
+      provider: 'e2b',
+      sandboxId,
+      place: 'in the sandbox',
+      id: sandboxId,
+      start: incarnation.start,
+      lingers: true,
+      open: (verb, words, call) => this.#open(verb, words, call),
+      ask: async (verb, words, call) => {
+        const command = await this.#open(verb, words, call)
+        const answer = await command.rest()
+        if (command.exitCode === 0) return new TextDecoder().decode(answer)
+        throw await command.problem()
+      },
+      // The stream of a program breaks with a pause, and goes on after the resume.
+      goesOn: async (_error, _failures, signal) => {
+        if (!incarnation.paused) return false
+        await abortable(incarnation.resumed(), signal, 'Reading the output')
+        return !incarnation.over
+      },
+    }
+  }
+
   async ask(
     script: string,
     args: readonly string[],
     signal?: AbortSignal,
   ): Promise<{ exitCode: number; stdout: string }> {
-    const requestId = randomId()
-    const chunks: Uint8Array[] = []
-    let exitCode: number | undefined
-    try {
-      const messages = this.rpc.start(
-        {
-          process: { cmd: '/bin/sh', args: ['-c', script, 'sandkasten', ...args], envs: { LC_ALL: 'C' } },
-          stdin: false,
-        },
-        { timeoutMs: scriptMs, headers: { 'x-request-id': requestId }, signal },
-      )
-      // Read to the end: a stream that is left early keeps its connection.
-      for await (const { event } of messages) {
-        const inner = event?.event
-        if (inner?.case === 'data' && inner.value.output.case === 'stdout')
-          chunks.push(inner.value.output.value)
-        if (inner?.case === 'end') exitCode = inner.value.exitCode
-      }
-    } catch (error) {
-      throw await this.explain(error, signal, requestId)
+    const envs = { LC_ALL: 'C' }
+    const command = await GuestCommand.start(
+      this,
+      { args: ['-c', script, 'sandkasten', ...args], envs },
+      { signal },
+    )
+    const stdout = await command.rest()
+    if (command.exitCode === undefined) throw await command.problem()
+    return { exitCode: command.exitCode, stdout: concat([stdout]).toString('utf8') }
+  }
+
+  /** Passes the agent's text to the first call, and to one that does not find it. */
+  async #open(verb: string, words: readonly Word[], call: GuestCall): Promise<GuestCommand> {
+    const { incarnation } = this
+    const args = ['-c', plainLine, agentName, '-', verb, ...words.map(String)]
+    for (let installing = !incarnation.hasAgent; ; installing = true) {
+      const envs = linesInEnv(call.input)
+      if (installing) envs.SANDKASTEN_AGENT = agentScript
+      const command = await GuestCommand.start(this, { args, envs }, call)
+      if (command.exitCode === agentMissing && !installing) continue
+      incarnation.hasAgent = true
+      return command
     }
-    if (exitCode !== undefined) return { exitCode, stdout: concat(chunks).toString('utf8') }
-    throw new SandboxError('connection_lost', 'E2B ended a command’s stream without an exit status.', {
-      provider: 'e2b',
-      requestId,
-    })
   }
 
   /** Returns the script's output, or throws the error that it names. */
@@ -125,8 +154,6 @@ export class Guest {
     })
   }
 }
-
-const scriptMs = 60_000
 
 const messages: Readonly<Record<string, string>> = {
   file_not_found: 'The file does not exist',

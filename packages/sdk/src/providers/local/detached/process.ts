@@ -9,9 +9,16 @@ import type { ProcessDriver } from '../../../core/driver.ts'
 import { type Hints, SandboxError, type SandboxErrorCode } from '../../../errors.ts'
 import { errnoOf, guarded } from '../../../folder/errors.ts'
 import { isAlive } from '../../../folder/record.ts'
-import { abortedError, onAbort } from '../../../shared/calls/abort.ts'
+import { abortedError, onAbort, throwIfAborted } from '../../../shared/calls/abort.ts'
 import { randomId } from '../../../shared/ids.ts'
-import type { ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '../../../spec/index.ts'
+import type {
+  CallOptions,
+  ExitEvent,
+  ProcessEvent,
+  ProcessExit,
+  ProcessSignal,
+  ProcessStatus,
+} from '../../../spec/index.ts'
 import { decodeEvent, decodeFrames, encodeFrame } from './frames.ts'
 import type { ProcessRecord, SupervisorTask } from './supervisor.ts'
 
@@ -118,6 +125,18 @@ export class DetachedProcess implements ProcessDriver {
     return { running: await isAlive(this.record.supervisor) }
   }
 
+  async waitForExit({ signal }: CallOptions): Promise<ProcessExit> {
+    await this.#request({ op: 'wait' }, undefined, signal)
+    // The supervisor writes the result right after the end.
+    for (;;) {
+      throwIfAborted(signal, 'Waiting for the process')
+      const { running, exit } = await this.status()
+      if (exit) return exit
+      if (!running && !(await this.#result())) throw this.#unknownExit()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+
   /** Ends the supervisor after it has written the result. Otherwise it would wait for its readers. */
   async dismiss(): Promise<void> {
     const { supervisor, socketPath } = this.record
@@ -128,9 +147,10 @@ export class DetachedProcess implements ProcessDriver {
     await rm(socketPath, { force: true })
   }
 
-  async #request(header: object, body?: Uint8Array): Promise<unknown> {
+  async #request(header: object, body?: Uint8Array, signal?: AbortSignal): Promise<unknown> {
     const socket = await this.#connect()
     if (!socket) return ended
+    const forget = onAbort(signal, () => socket.destroy())
     try {
       socket.write(encodeFrame(header, body))
       for await (const frame of decodeFrames(socket)) {
@@ -142,6 +162,7 @@ export class DetachedProcess implements ProcessDriver {
       if (SandboxError.is(error)) throw error
       return ended
     } finally {
+      forget()
       socket.destroy()
     }
   }
@@ -165,14 +186,7 @@ export class DetachedProcess implements ProcessDriver {
 
   async *#kept(after: number): AsyncGenerator<ProcessEvent> {
     if (!(await this.#result())) {
-      throw new SandboxError(
-        'interrupted',
-        `The exit of the process ${this.execId} is unknown: its supervisor is gone.`,
-        {
-          provider: 'local',
-          hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',
-        },
-      )
+      throw this.#unknownExit()
     }
     const bytes = await readFile(path.join(this.#folder, 'output.bin'))
     let first = true
@@ -183,6 +197,17 @@ export class DetachedProcess implements ProcessDriver {
       first = false
       if (event.seq > after) yield event
     }
+  }
+
+  #unknownExit(): SandboxError {
+    return new SandboxError(
+      'interrupted',
+      `The exit of the process ${this.execId} is unknown: its supervisor is gone.`,
+      {
+        provider: 'local',
+        hint: 'The machine was restarted, or the supervisor was killed. Start the process again.',
+      },
+    )
   }
 }
 

@@ -101,6 +101,7 @@ async function perform(child: Child, header: Record<string, unknown>, body: Uint
   if (header.op === 'kill') return child.kill(header.signal as NodeJS.Signals)
   if (header.op === 'write') return child.write(body)
   if (header.op === 'close') return child.closeStdin()
+  if (header.op === 'wait') return child.log.ended
   throw new SandboxError('invalid_argument', `The operation ${String(header.op)} does not exist.`)
 }
 

@@ -99,6 +99,8 @@ export class Bash {
   async kill(): Promise<void> {
     if (this.#ended) return
     const ended = new Promise<void>((resolve) => this.#child.once('exit', () => resolve()))
+    // A caller who waits for the end keeps this process alive.
+    this.#child.ref()
     this.#child.kill('SIGKILL')
     await ended
   }

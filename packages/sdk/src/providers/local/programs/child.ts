@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { statSync } from 'node:fs'
+import { closeSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import { SandboxError } from '../../../errors.ts'
 import { errnoOf, translate } from '../../../folder/errors.ts'
 import { OutputLog } from '../../../shared/output/output-log.ts'
 import { processMarker } from './environment.ts'
+import { type MergedPipe, openMergedPipe } from './merged-pipe.ts'
 import { killTree, signalTree, type Target } from './process-tree.ts'
 
 export interface ChildSpec {
@@ -16,6 +17,8 @@ export interface ChildSpec {
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
   readonly stdin: boolean
+  /** One pipe for stdout and stderr. */
+  readonly merged?: boolean | undefined
   readonly timeoutMs?: number
   readonly outputBufferBytes: number
 }
@@ -35,6 +38,7 @@ export class Child {
   readonly log: OutputLog
   readonly #child: ChildProcess
   readonly #target: Target
+  readonly #streams: readonly Readable[]
   readonly #startedAt = performance.now()
   #timedOut = false
   #reads = 0
@@ -44,31 +48,40 @@ export class Child {
   /** Resolves when the program runs. Rejects with `command_not_found` and similar errors. */
   static async start(spec: ChildSpec): Promise<Child> {
     checkCwd(spec.cwd)
+    const merged = spec.merged ? await openMergedPipe() : undefined
+    const output = merged?.writer ?? 'pipe'
     let child: ChildProcess
     try {
       child = spawn(spec.cmd, [...spec.args], {
         cwd: spec.cwd,
         env: { ...spec.env, [processMarker]: spec.marker },
-        stdio: [spec.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+        stdio: [spec.stdin ? 'pipe' : 'ignore', output, output],
         // A separate process group, so that one signal reaches all of it.
         detached: process.platform !== 'win32',
         windowsHide: true,
       })
     } catch (error) {
+      merged?.reader.destroy()
       throw startError(spec.cmd, error)
+    } finally {
+      if (merged) closeSync(merged.writer)
     }
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve)
-      child.once('error', (error) => reject(startError(spec.cmd, error)))
+      child.once('error', (error) => {
+        merged?.reader.destroy()
+        reject(startError(spec.cmd, error))
+      })
     })
-    return new Child(child, spec)
+    return new Child(child, spec, merged)
   }
 
-  private constructor(child: ChildProcess, spec: ChildSpec) {
+  private constructor(child: ChildProcess, spec: ChildSpec, merged: MergedPipe | undefined) {
     this.#child = child
     this.pid = child.pid!
     this.#target = { pid: this.pid, marker: { name: processMarker, value: spec.marker } }
-    const streams = { stdout: child.stdout!, stderr: child.stderr! }
+    const streams = merged ? { stdout: merged.reader } : { stdout: child.stdout!, stderr: child.stderr! }
+    this.#streams = Object.values(streams)
     this.log = new OutputLog({
       capacityBytes: spec.outputBufferBytes,
       onPressure: (wait) => this.#pause(wait),
@@ -121,7 +134,7 @@ export class Child {
 
   #pause(wait: boolean): void {
     this.#paused = wait
-    for (const stream of [this.#child.stdout!, this.#child.stderr!]) wait ? stream.pause() : stream.resume()
+    for (const stream of this.#streams) wait ? stream.pause() : stream.resume()
     if (!wait) this.#onResume?.()
   }
 
@@ -139,8 +152,7 @@ export class Child {
    * waits until a turn reads nothing, and for slow readers that paused the pipe.
    */
   async #drain(): Promise<void> {
-    const open = () =>
-      [this.#child.stdout!, this.#child.stderr!].some((stream) => !stream.readableEnded && !stream.destroyed)
+    const open = () => this.#streams.some((stream) => !stream.readableEnded && !stream.destroyed)
     for (let quiet = 0; quiet < 2 && open(); ) {
       if (this.#paused) await new Promise<void>((resolve) => (this.#onResume = resolve))
       const before = this.#reads
@@ -150,7 +162,7 @@ export class Child {
   }
 
   #abandon(): void {
-    for (const stream of [this.#child.stdout!, this.#child.stderr!]) {
+    for (const stream of this.#streams) {
       stream.removeAllListeners('data')
       stream.resume()
       ;(stream as Readable & { unref?: () => void }).unref?.()

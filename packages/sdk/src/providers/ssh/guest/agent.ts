@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { SandboxError } from '../../../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../../../shared/calls/abort.ts'
+import type { GuestStream } from '../../../shared/guest/link.ts'
+import { GuestReader } from '../../../shared/guest/reader.ts'
 import { randomId } from '../../../shared/ids.ts'
 import { quoteArg } from '../../../shared/quote.ts'
 import type { Session, SshPool } from '../connection/pool.ts'
@@ -18,11 +20,11 @@ export interface AgentFacts {
 
 export interface AgentCall {
   /** Lines of input. They may contain any bytes. */
-  readonly input?: ReadonlyArray<string | Uint8Array>
+  readonly input?: ReadonlyArray<string | Uint8Array> | undefined
   readonly signal?: AbortSignal | undefined
-  readonly sandboxId?: string
+  readonly sandboxId?: string | undefined
   /** The subject of error messages. */
-  readonly what?: string
+  readonly what?: string | undefined
   /** The longest response. Default 64 MiB. */
   readonly maxBytes?: number
 }
@@ -61,13 +63,13 @@ export class Agent {
     call: AgentCall,
   ): Promise<string> {
     const stream = await this.#start(script, verb, args, call)
-    stream.endInput()
+    stream.endOfInput()
     const forget = onAbort(call.signal, () => stream.close())
     try {
       const answer = await stream.rest(call.maxBytes ?? 64 * 1024 * 1024)
       if (call.signal?.aborted) throw abortedError(call.signal)
       await stream.finish()
-      return answer.toString('utf8')
+      return new TextDecoder().decode(answer)
     } catch (error) {
       stream.close()
       throw call.signal?.aborted ? abortedError(call.signal) : error
@@ -157,17 +159,16 @@ export class Agent {
 }
 
 /** One response: lines, and bytes between them. Skips the login shell's output before the nonce. */
-export class AgentStream {
+export class AgentStream implements GuestStream {
   /** An idle stream does not keep this process alive. */
   readonly idle: Session['idle']
   readonly #channel: Ssh2Channel
   readonly #lost: () => SandboxError | undefined
   readonly #call: AgentCall
   readonly #nonce: string
-  readonly #chunks: AsyncIterator<Buffer>
+  readonly #reader: GuestReader
   readonly #closed: Promise<void>
   readonly #writing = new Set<() => void>()
-  #buffer: Buffer = Buffer.alloc(0)
   #begun = false
   #discarding: Promise<void> | undefined
   #status: number | undefined
@@ -191,32 +192,36 @@ export class AgentStream {
         resolve()
       })
     })
-    this.#chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+    const chunks = channel[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+    // Treat a lost connection as the end; `problem` reports the reason.
+    this.#reader = new GuestReader('ssh', () =>
+      chunks.next().then(
+        ({ done, value }) => (done ? undefined : value),
+        () => undefined,
+      ),
+    )
   }
 
   /** The next line, or undefined at the end of the response. */
   async line(): Promise<string | undefined> {
     await this.#begin()
-    return (await this.#line(64 * 1024))?.toString('utf8')
+    return this.#reader.line(64 * 1024)
   }
 
-  async bytes(count: number): Promise<Buffer> {
-    while (this.#buffer.length < count) if (!(await this.#more())) throw await this.problem()
-    return this.#take(count)
+  async bytes(count: number): Promise<Uint8Array> {
+    const data = await this.#reader.bytes(count)
+    if (data) return data
+    throw await this.problem()
   }
 
-  async rest(maxBytes: number): Promise<Buffer> {
+  async rest(maxBytes: number): Promise<Uint8Array> {
     await this.#begin()
-    while (await this.#more())
-      if (this.#buffer.length > maxBytes)
-        throw new SandboxError('too_large', 'The host’s answer is too long.', { provider: 'ssh' })
-    return this.#take(this.#buffer.length)
+    return this.#reader.rest(maxBytes)
   }
 
   /** The next bytes, or undefined at the end of the response. */
-  async chunk(): Promise<Buffer | undefined> {
-    if (this.#buffer.length === 0 && !(await this.#more())) return undefined
-    return this.#take(this.#buffer.length)
+  chunk(): Promise<Uint8Array | undefined> {
+    return this.#reader.chunk()
   }
 
   /** Resolves when the data is sent. It waits while the host's window is full. */
@@ -233,14 +238,20 @@ export class AgentStream {
     })
   }
 
-  endInput(): void {
+  endOfInput(): void {
     this.#channel.end()
+  }
+
+  /** Resolves when the response has ended, too. */
+  async endInput(): Promise<void> {
+    this.#channel.end()
+    await this.finish()
   }
 
   /** Discards the rest of the response. A channel closes only after it is read to the end. */
   discard(): Promise<void> {
     this.#discarding ??= (async () => {
-      while (await this.#more()) this.#buffer = Buffer.alloc(0)
+      while (await this.#reader.chunk());
       await this.#closed
     })()
     return this.#discarding
@@ -273,37 +284,13 @@ export class AgentStream {
   async #begin(): Promise<void> {
     if (this.#begun) return
     for (;;) {
-      const line = await this.#line(1024 * 1024)
+      const line = await this.#reader.line(mostNoiseBytes)
       if (line === undefined) throw await this.problem()
-      if (line.toString('latin1') === this.#nonce) break
+      if (line === this.#nonce) break
     }
     this.#begun = true
   }
-
-  async #line(limit: number): Promise<Buffer | undefined> {
-    for (;;) {
-      const end = this.#buffer.indexOf(10)
-      if (end !== -1) return this.#take(end + 1).subarray(0, end)
-      // No line of ours is that long. Before the nonce it is output of the login shell: discard it.
-      if (this.#buffer.length > limit) {
-        if (this.#begun) throw agentError(undefined, { what: 'a line without an end' })
-        this.#buffer = this.#buffer.subarray(-64)
-      }
-      if (!(await this.#more())) return undefined
-    }
-  }
-
-  async #more(): Promise<boolean> {
-    // Treat a lost connection as the end; `problem` reports the reason.
-    const next = await this.#chunks.next().catch(() => ({ done: true, value: undefined }))
-    if (next.done || !next.value) return false
-    this.#buffer = this.#buffer.length === 0 ? next.value : Buffer.concat([this.#buffer, next.value])
-    return true
-  }
-
-  #take(count: number): Buffer {
-    const taken = this.#buffer.subarray(0, count)
-    this.#buffer = this.#buffer.subarray(count)
-    return taken
-  }
 }
+
+/** The longest line that a start-up file may print. */
+const mostNoiseBytes = 16 * 1024 * 1024

@@ -2,19 +2,14 @@
 export const lifecycle = String.raw`
 verb_hello() {
   mkdir -p "$ROOT/names" "$ROOT/sandboxes" || die 70
-  for tool in setsid mkfifo awk dd grep base64 tail wc sed; do
-    command -v $tool >/dev/null || { say "missing $tool"; return 0; }
-  done
-  [ -r /proc/$$/environ ] || { say "missing /proc"; return 0; }
+  probe || return 0
   sweep
-  [ -e "$ROOT/awk-tells" ] || { [ "$(awk 'BEGIN { print system("kill -9 $$") }')" -gt 256 ] && : >"$ROOT/awk-tells"; }
-  env -i A=1 PATH="$PATH" SANDKASTEN_PROBE=yes sh -c 'grep -qF SANDKASTEN_PROBE=yes /proc/$$/environ' && : >"$ROOT/grep-sees"
   say "$(uname -s) $(uname -m) $(id -u)"
   printf '%s' "$ROOT" | base64 | tr -d '\n'
   say
 }
 verb_create() { # ID INC LIFETIME NAMEHASH READY RUNNER; record
-  read -r record
+  line; record=$LINE
   ID=$1 INC=$2 LIFE=$3 EXPIRES=-
   SB=$ROOT/sandboxes/$ID RUN=$SB/run
   [ "$LIFE" = - ] || EXPIRES=$(($(now_ms) + LIFE))
@@ -156,7 +151,7 @@ sweep() {
 verb_health() { sweep; [ -w "$ROOT/sandboxes" ] || die 77; }
 verb_remove() { # ID INC; path below the working directory
   at "$1"
-  read -r path
+  line; path=$LINE
   may "$2"
   path=$(unpack "$path"; printf x)
   path=@{path%x}
@@ -167,8 +162,8 @@ verb_remove() { # ID INC; path below the working directory
 [ "$NONCE" = - ] || printf '\n%s\n' "$NONCE"
 case $VERB in
   hello | create | find | state | list | ready | stop | start | extend | expire | over | destroy | health | remove | \
-  supervise | spawn | follow | status | processes | kill | stdin | eof | resize | \
-  shellopen | keep | exec | command | shellclose | try | serve | bridge) "verb_$VERB" "$@" ;;
+  supervise | spawn | follow | status | processes | kill | cancel | stdin | eof | resize | \
+  try | serve | bridge) "verb_$VERB" "$@" ;;
   *) die 64 ;;
 esac
 `

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
-import { base } from './base.ts'
+import { base } from '../../../shared/guest/base.ts'
+import { family } from '../../../shared/guest/family.ts'
+import { keeper } from '../../../shared/guest/keeper.ts'
+import { verbs } from '../../../shared/guest/verbs.ts'
 import { lifecycle } from './lifecycle.ts'
-import { programs } from './programs.ts'
 import { runner } from './runner.ts'
-import { shells } from './shells.ts'
+import { sandboxes } from './sandboxes.ts'
 
 /** The whole agent. Its file name on the host contains its hash, so that two versions of this library do not share it. */
-export const agentScript = `#!/bin/sh\n${[base, programs, shells, runner, lifecycle].join('').replaceAll('@{', '${')}`
+const parts = [base, sandboxes, family, keeper, verbs, runner, lifecycle]
+export const agentScript = `#!/bin/sh\n${parts.join('\n').replaceAll('@{', '${')}`
 export const agentName = `agent-${createHash('sha256').update(agentScript).digest('hex').slice(0, 16)}.sh`

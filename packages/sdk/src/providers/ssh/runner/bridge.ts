@@ -54,7 +54,7 @@ export class Bridge extends Duplex {
   }
 
   override _final(done: () => void): void {
-    this.#stream.endInput()
+    this.#stream.endOfInput()
     done()
   }
 

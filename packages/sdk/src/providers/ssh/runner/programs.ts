@@ -1,5 +1,6 @@
-import type { ProcessDriver, ProcessSpec } from '../../../core/driver.ts'
+import type { Checked, ProcessDriver, ProcessSpec } from '../../../core/driver.ts'
 import { SandboxError } from '../../../errors.ts'
+import type { Launch } from '../../../shared/guest/launch.ts'
 import { randomId } from '../../../shared/ids.ts'
 import type {
   CallOptions,
@@ -10,7 +11,6 @@ import type {
   SandboxTerminal,
 } from '../../../spec/index.ts'
 import type { Agent } from '../guest/agent.ts'
-import type { Launch } from '../guest/launch.ts'
 import { Bridge } from './bridge.ts'
 import { loadRunnerClient, type RunnerClient, type RunnerPrograms } from './runner-client.ts'
 
@@ -87,7 +87,11 @@ class Link {
 export interface ProgramsPlace {
   check(): Promise<void>
   /** The working directory (a real path) of a program, and its environment with its mark. */
-  launch(id: string, cwd: string | undefined, env: Readonly<Record<string, string>>): Launch
+  launch(
+    id: string,
+    cwd: string | undefined,
+    env: Readonly<Record<string, string>>,
+  ): Launch & { mark: string }
   /** Throws `path_outside` when the path leaves the working directory. */
   confine(cwd: string): Promise<void>
 }
@@ -117,7 +121,7 @@ export class SshPrograms {
     return (await this.#runnerPrograms()).listProcesses()
   }
 
-  async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  async openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     const name = options.name ?? `shell-${randomId(8)}`
     const where = await this.#where(`s-${randomId(8)}`, options.cwd, options.env ?? {})
     const programs = await this.#runnerPrograms()
@@ -125,7 +129,7 @@ export class SshPrograms {
   }
 
   async openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
     const { cmd, args = [], cols, rows, terminalId = `terminal-${randomId(8)}` } = options

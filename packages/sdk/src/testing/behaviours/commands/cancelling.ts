@@ -144,14 +144,53 @@ export const cancelling = group('timeouts and cancelling', [
     },
   },
   {
-    id: 'abort-spawn-start-only',
-    name: 'The signal of spawn cancels the start, not the running program',
+    id: 'abort-partial-output',
+    name: 'The error of a cancelled command has the output so far in its details',
     async run(t) {
       const controller = new AbortController()
-      const process = await t.spawn(await t.sandbox(), t.commands.wait(), { signal: controller.signal })
-      await new EventReader(process).until('ready\n')
+      const error = await rejects(
+        t.run(await t.sandbox(), t.commands.wait(), {
+          signal: controller.signal,
+          onStdout: () => controller.abort(),
+        }),
+        'aborted',
+        'runCommand',
+      )
+      equal([error.details.stdout, error.details.stderr], ['ready\n', ''], 'stdout and stderr of the details')
+    },
+  },
+  {
+    id: 'abort-spawn',
+    name: 'The signal of spawn kills the running program and everything it started',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      for (const detached of [false, true]) {
+        const marker = t.unique('tree')
+        const controller = new AbortController()
+        const { signal } = controller
+        const process = await t.spawn(sandbox, t.commands.tree(marker), { signal, detached })
+        await new EventReader(process).until('ready\n')
+        const after = new EventReader(await t.spawn(sandbox, t.commands.afterTree(marker)))
+        await after.until('watching\n')
+        controller.abort()
+        const { exitCode, signal: killedBy } = await process.wait()
+        equal([exitCode, killedBy], [137, 'SIGKILL'], `exitCode and signal, detached: ${detached}`)
+        await after.until('gone\n')
+      }
+    },
+  },
+  {
+    id: 'abort-spawn-after-end',
+    name: 'A signal of spawn that fires after the end of the program changes nothing',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const controller = new AbortController()
+      const process = await t.spawn(sandbox, t.commands.exit(3), { signal: controller.signal })
+      equal((await process.wait()).exitCode, 3, 'exitCode')
       controller.abort()
-      equal((await process.status()).running, true, 'running')
+      const { exitCode, signal } = await process.wait()
+      equal([exitCode, signal], [3, undefined], 'exitCode and signal of the second wait()')
+      equal((await t.run(sandbox, t.commands.print('on'))).stdout, 'on', 'stdout of the next command')
     },
   },
   {
@@ -164,6 +203,8 @@ export const cancelling = group('timeouts and cancelling', [
       waiting.catch(() => {})
       controller.abort()
       await rejects(waiting, 'aborted', 'wait()')
+      const exit = process.wait({ collect: false, signal: controller.signal })
+      await rejects(exit, 'aborted', 'wait({ collect: false })')
       equal((await process.status()).running, true, 'running')
     },
   },

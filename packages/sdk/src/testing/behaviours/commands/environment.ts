@@ -1,4 +1,5 @@
 import { equal, includes, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
 import { group } from '../../types.ts'
 
 const unusualValues = {
@@ -83,6 +84,43 @@ export const environment = group('environment, arguments and folder', [
         env: { KIT_SPAWN: 'yes' },
       })
       equal((await process.wait()).stdout, 'yes', 'the variable')
+    },
+  },
+  {
+    id: 'env-undefined',
+    name: 'A variable that is undefined is ignored by commands, processes, shells and terminals',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const env = { KIT_UNDEFINED: undefined, KIT_DEFINED: 'yes' }
+      for (const [name, value] of [
+        ['KIT_UNDEFINED', '<unset>'],
+        ['KIT_DEFINED', 'yes'],
+      ] as const) {
+        const command = t.commands.printEnv(name)
+        equal((await t.run(sandbox, command, { env })).stdout, value, `${name} of runCommand`)
+        equal((await (await t.spawn(sandbox, command, { env })).wait()).stdout, value, `${name} of spawn`)
+      }
+      if (sandbox.capabilities.shell) {
+        const shell = await sandbox.openShell({ env })
+        t.later(() => shell.close())
+        const { output } = await shell.exec(`echo "\${KIT_UNDEFINED-<unset>} $KIT_DEFINED"`)
+        equal(output, '<unset> yes\n', 'both of a shell')
+      }
+      if (sandbox.capabilities.terminal) {
+        const terminal = await sandbox.openTerminal({ ...t.commands.printEnv('KIT_UNDEFINED'), env })
+        t.later(() => terminal.kill('SIGKILL'))
+        await new EventReader(terminal).until('<unset>')
+      }
+    },
+  },
+  {
+    id: 'env-create-undefined',
+    name: 'A variable of create that is undefined is ignored',
+    options: ['envVars'],
+    async run(t) {
+      const sandbox = await t.create({ envVars: { KIT_UNDEFINED: undefined, KIT_DEFINED: 'yes' } })
+      equal((await t.run(sandbox, t.commands.printEnv('KIT_UNDEFINED'))).stdout, '<unset>', 'undefined')
+      equal((await t.run(sandbox, t.commands.printEnv('KIT_DEFINED'))).stdout, 'yes', 'defined')
     },
   },
   {

@@ -217,6 +217,96 @@ export const output = group('output', [
     },
   },
   {
+    id: 'spawn-listeners',
+    name: 'onStdout and onStderr of spawn receive the output as text, without split characters',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const gate = t.unique('gate')
+      const pieces: string[] = []
+      let opened: Promise<void> | undefined
+      const split = await t.spawn(sandbox, t.commands.splitCharacter(gate), {
+        onStdout: (text) => {
+          pieces.push(text)
+          opened ??= sandbox.files.writeFile(gate, '')
+        },
+      })
+      await split.wait()
+      await opened
+      equal(pieces.join(''), 'aéz', 'what onStdout was told before wait() resolved')
+      excludes(pieces.join('|'), '\uFFFD', 'what onStdout was told')
+      const heard = { out: '', err: '' }
+      const both = await t.spawn(sandbox, t.commands.relay(), {
+        stdin: 'out a\nerr b\nout c\n',
+        onStdout: (text) => {
+          heard.out += text
+        },
+        onStderr: (text) => {
+          heard.err += text
+        },
+      })
+      const { stdout, stderr } = await both.wait()
+      equal([heard, stdout, stderr], [{ out: 'a\nc\n', err: 'b\n' }, 'a\nc\n', 'b\n'], 'heard and collected')
+    },
+  },
+  {
+    id: 'spawn-listener-throws',
+    name: 'A listener of spawn that throws ends the program, and wait() rejects with its error',
+    async run(t) {
+      const process = await t.spawn(await t.sandbox(), t.commands.wait(), {
+        onStdout() {
+          throw new Error('the listener broke')
+        },
+      })
+      const error = await process.wait().catch((thrown: unknown) => thrown)
+      includes(String(error), 'the listener broke', 'What wait() rejected with')
+      equal((await process.status()).running, false, 'running')
+    },
+  },
+  {
+    id: 'merged-order',
+    name: "With output: 'merged', the result has both streams in the order in which the program wrote them",
+    needs: ['mergedOutput'],
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const stdin = Array.from({ length: 200 }, (_, index) => `out o${index}\nerr e${index}\n`).join('')
+      const { stdout, stderr } = await t.run(sandbox, t.commands.relay(), { stdin, output: 'merged' })
+      equal(stdout, stdin.replace(/^(out|err) /gm, ''), 'stdout')
+      equal(stderr, '', 'stderr')
+      const apart = await t.run(sandbox, t.commands.printError('problem'), { output: 'separate' })
+      equal([apart.stdout, apart.stderr], ['', 'problem'], "stdout and stderr with output: 'separate'")
+    },
+  },
+  {
+    id: 'merged-spawn',
+    name: "With output: 'merged', all events of a process are stdout, also if it is detached",
+    needs: ['mergedOutput'],
+    async run(t) {
+      const sandbox = await t.sandbox()
+      for (const detached of [false, true]) {
+        const stdin = Array.from({ length: 50 }, (_, index) => `err e${index}\nout o${index}\n`).join('')
+        const process = await t.spawn(sandbox, t.commands.relay(), { stdin, output: 'merged', detached })
+        const reader = new EventReader(process)
+        await reader.exit()
+        equal(reader.stdout, stdin.replace(/^(out|err) /gm, ''), `stdout, detached: ${detached}`)
+        equal(reader.stderr, '', `stderr, detached: ${detached}`)
+        equal(await new Response(process.stderr()).text(), '', `stderr(), detached: ${detached}`)
+      }
+    },
+  },
+  {
+    id: 'ordered-events',
+    name: 'Events of separate streams are in the order in which the program wrote them',
+    needs: ['orderedOutput'],
+    async run(t) {
+      const stdin = Array.from({ length: 200 }, (_, index) => `out o${index}\nerr e${index}\n`).join('')
+      const process = await t.spawn(await t.sandbox(), t.commands.relay(), { stdin })
+      let seen = ''
+      for await (const event of process.output())
+        if (event.type !== 'exit') seen += new TextDecoder().decode(event.data)
+      equal(seen, stdin.replace(/^(out|err) /gm, ''), 'the output of all events')
+    },
+  },
+  {
     id: 'events-in-order',
     name: 'Events of both streams arrive in order',
     needs: ['stdin'],

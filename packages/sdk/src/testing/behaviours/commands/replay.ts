@@ -147,6 +147,45 @@ export const replay = group('output again and slowly', [
     },
   },
   {
+    id: 'streams-one-after-the-other',
+    name: 'stdout() and stderr() can be read one after the other, although the output is larger than the buffer',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const size = 1024 * 1024
+      const spawn = () => t.spawn(sandbox, t.commands.floodBoth(size), { outputBufferBytes: 64 * 1024 })
+      const read = async (stream: ReadableStream<Uint8Array>) =>
+        new Uint8Array(await new Response(stream).arrayBuffer())
+      const both = await spawn()
+      const streams = [both.stdout(), both.stderr()] as const
+      checkPattern(await read(streams[0]), 0, 2 * size)
+      checkPattern(await read(streams[1]), 0, size)
+      // The second stream is opened only when the first one has ended.
+      const one = await spawn()
+      checkPattern(await read(one.stdout()), 0, 2 * size)
+      checkPattern(await read(one.stderr()), 0, size)
+    },
+  },
+  {
+    id: 'wait-without-output',
+    name: 'wait({ collect: false }) returns only how the process ended',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const flood = await t.spawn(sandbox, t.commands.flood(1024 * 1024), { outputBufferBytes: 64 * 1024 })
+      const { exitCode, signal, timedOut, durationMs, ...rest } = await flood.wait({ collect: false })
+      equal([exitCode, signal, timedOut], [0, undefined, false], 'exitCode, signal and timedOut')
+      ok(durationMs >= 0, `durationMs is ${durationMs}`)
+      equal(Object.values(rest).filter((value) => value !== undefined).length, 0, 'number of other facts')
+      const killed = await t.spawn(sandbox, t.commands.wait())
+      const waiting = killed.wait({ collect: false })
+      await killed.kill('SIGKILL')
+      equal((await waiting).signal, 'SIGKILL', 'signal of a killed process')
+      equal((await killed.wait({ collect: false })).exitCode, 137, 'exitCode, after the end')
+      const running = await t.spawn(sandbox, t.commands.wait())
+      const { commandTimeoutMs } = t.limits
+      await rejects(running.wait({ collect: false, timeoutMs: commandTimeoutMs }), 'timeout', 'wait()')
+    },
+  },
+  {
     id: 'wait-twice',
     name: 'wait() can be called twice, also concurrently, with the same result',
     async run(t) {
@@ -180,7 +219,8 @@ function describe(event: ProcessEvent): unknown[] {
 
 const pattern = new TextEncoder().encode('0123456789abcde\n')
 
-function checkPattern(data: Uint8Array, from: number): void {
+function checkPattern(data: Uint8Array, from: number, size = data.byteLength): void {
+  equal(data.byteLength, size, 'number of bytes')
   for (let at = 0; at < data.byteLength; at += 1) {
     if (data[at] !== pattern[(from + at) % 16])
       throw new Error(`byte ${from + at} of the output is wrong: something was lost or repeated`)

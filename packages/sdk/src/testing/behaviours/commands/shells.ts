@@ -283,6 +283,21 @@ export const shells = group('shells', [
     },
   },
   {
+    id: 'shell-abort-output',
+    name: 'The error of a cancelled shell command has the output so far in its details',
+    needs: ['shell'],
+    async run(t) {
+      const { shell } = await open(t)
+      const controller = new AbortController()
+      const running = shell.exec('echo x; sleep 1000000', {
+        signal: controller.signal,
+        onOutput: () => controller.abort(),
+      })
+      const error = await rejects(running, 'aborted', 'exec')
+      equal(error.details.output, 'x\n', 'details.output')
+    },
+  },
+  {
     id: 'shell-env-cwd',
     name: 'openShell({ cwd, env }) starts in that folder with these variables',
     needs: ['shell'],

@@ -1,7 +1,9 @@
+import { SandboxError } from '../../../errors.ts'
 import type { SandboxHandle } from '../../../spec/index.ts'
 import { equal, ok, rejects } from '../../assert.ts'
+import { EventReader } from '../../events.ts'
 import type { Trial } from '../../trial.ts'
-import { group } from '../../types.ts'
+import { type AnySandbox, group } from '../../types.ts'
 
 export const copies = group('snapshots and forks', [
   {
@@ -105,6 +107,18 @@ export const copies = group('snapshots and forks', [
     },
   },
   {
+    id: 'snapshot-programs',
+    name: 'A running program survives a snapshot if snapshotInterrupts is false, and has ended if it is true',
+    needs: ['snapshot'],
+    run: (t) => programsAcross(t, async (sandbox) => void (await snapshot(t, sandbox))),
+  },
+  {
+    id: 'fork-programs',
+    name: 'A running program survives a fork if snapshotInterrupts is false, and has ended if it is true',
+    needs: ['fork'],
+    run: (t) => programsAcross(t, async (sandbox) => void (await forks(t, sandbox))),
+  },
+  {
     id: 'fork',
     name: 'A fork is a running copy with the current files, independent of the original',
     needs: ['fork'],
@@ -160,4 +174,33 @@ async function forks(t: Trial, sandbox: SandboxHandle, count?: number): Promise<
   for (const fork of good) t.adopt(fork)
   equal([made.length, good.length], [count ?? 1, count ?? 1], 'number of answers, and of copies among them')
   return good
+}
+
+/** Takes a snapshot while a program waits for a file, and creates the file afterwards: only a survivor reacts. */
+async function programsAcross(t: Trial, save: (sandbox: AnySandbox) => Promise<void>): Promise<void> {
+  const interrupts = t.provider.snapshotInterrupts
+  equal(typeof interrupts, 'boolean', 'The type of snapshotInterrupts')
+  const sandbox = await t.create()
+  const other = await t.provider.get(sandbox.id)
+  const gate = t.unique('gate')
+  const reader = new EventReader(await t.spawn(sandbox, t.commands.gate(gate), { detached: true }))
+  await reader.until('before\n')
+  await save(sandbox)
+  equal(
+    [await sandbox.status(), (await t.run(sandbox, t.commands.print('on'))).stdout],
+    ['running', 'on'],
+    'status and stdout of the handle that saved it',
+  )
+  await sandbox.files.writeFile(gate, '')
+  if (interrupts) {
+    const end = await reader.exit().catch((error: unknown) => error)
+    if (!SandboxError.is(end)) ok((end as { exitCode?: number }).exitCode, 'The program ended with 0')
+    equal(reader.stdout, 'before\n', 'output of a program that ended with the snapshot')
+    if (sandbox.capabilities.reattach)
+      equal((await sandbox.listProcesses()).filter(({ running }) => running).length, 0, 'running programs')
+    await rejects(t.run(other, t.commands.exit(0)), 'interrupted', 'runCommand of another handle')
+  } else {
+    equal([(await reader.exit()).exitCode, reader.stdout], [0, 'before\nafter\n'], 'exit code and output')
+    equal((await t.run(other, t.commands.print('too'))).stdout, 'too', 'stdout of another handle')
+  }
 }

@@ -1,4 +1,4 @@
-import { equal, ok, rejects } from '../../assert.ts'
+import { equal, includes, ok, rejects } from '../../assert.ts'
 import { EventReader } from '../../events.ts'
 import { group } from '../../types.ts'
 
@@ -240,6 +240,41 @@ export const creating = group('creating, finding and destroying', [
     name: 'healthCheck() is true for a working provider',
     async run(t) {
       equal(await t.provider.healthCheck(), true, 'healthCheck()')
+    },
+  },
+  {
+    id: 'runtime',
+    name: 'A missing runtime throws unsupported with the runtimes that exist, and each of these can be created',
+    options: ['runtime', 'labels'],
+    async run(t) {
+      const labels = { kit: t.unique('label') }
+      const error = await rejects(
+        async () => t.adopt(await t.provider.create({ runtime: 'kit-none', labels })),
+        'unsupported',
+        'create()',
+      )
+      includes(error.message, 'kit-none', 'the message')
+      const { option, available } = error.details
+      equal(option, 'runtime', 'details.option')
+      ok(Array.isArray(available), 'details.available is missing')
+      for (const runtime of available as string[]) {
+        includes(error.hint, runtime, 'the hint')
+        equal(await (await t.create({ runtime })).status(), 'running', `status with ${runtime}`)
+      }
+      equal((await t.provider.list({ labels })).length, 0, 'number of sandboxes that are left')
+    },
+  },
+  {
+    id: 'runtime-alone',
+    name: 'A runtime together with an image or a snapshot throws invalid_argument',
+    options: ['runtime'],
+    async run(t) {
+      for (const other of ['image', 'snapshotId'] as const) {
+        if (!t.provider.createOptions.has(other)) continue
+        const options = { runtime: 'node24', [other]: 'kit-none' }
+        const create = async () => t.adopt(await t.provider.create(options))
+        await rejects(create, 'invalid_argument', `create() with runtime and ${other}`)
+      }
     },
   },
   {

@@ -1,4 +1,4 @@
-import { equal, ok } from '../../assert.ts'
+import { equal, ok, rejects } from '../../assert.ts'
 import { group } from '../../types.ts'
 
 export const listing = group('labels and lists', [
@@ -88,6 +88,73 @@ export const listing = group('labels and lists', [
       } while (cursor !== undefined && pages < 10)
       equal(ids.sort(), made.map(({ id }) => id).sort(), 'ids of all pages')
       equal(pages, 3, 'number of pages')
+    },
+  },
+  {
+    id: 'list-handles',
+    name: 'listHandles() returns usable handles of the sandboxes that list() returns, also in pages',
+    options: ['labels'],
+    async run(t) {
+      const labels = { kit: t.unique('label') }
+      const made = await Promise.all(Array.from({ length: 3 }, () => t.create({ labels })))
+      for (const [at, sandbox] of made.entries()) await sandbox.files.writeFile('number', `${at}`)
+      await t.create()
+      const handles = await t.provider.listHandles({ labels })
+      const read = await Promise.all(
+        handles.map(async (handle) => `${handle.id} ${await handle.files.readFile('number', 'utf8')}`),
+      )
+      equal(read.sort(), made.map(({ id }, at) => `${id} ${at}`).sort(), 'ids and contents')
+      const first = await t.provider.listHandles({ labels, limit: 2 })
+      const second = await t.provider.listHandles({ labels, limit: 2, cursor: first.nextCursor })
+      equal(
+        [...first, ...second].map(({ id }) => id).sort(),
+        made.map(({ id }) => id).sort(),
+        'ids of two pages',
+      )
+      equal([first.length, second.nextCursor], [2, undefined], 'length of page 1, and cursor of page 2')
+    },
+  },
+  {
+    id: 'list-handles-asleep',
+    name: 'listHandles() wakes no sandbox: the handle of a stopped one throws not_running until start()',
+    needs: ['stop'],
+    options: ['labels'],
+    async run(t) {
+      const labels = { kit: t.unique('label') }
+      const sandbox = await t.create({ labels })
+      await sandbox.stop()
+      const [handle] = await t.provider.listHandles({ labels })
+      ok(handle, 'It is not listed')
+      equal([handle.id, await sandbox.status()], [sandbox.id, 'stopped'], 'id and status')
+      await rejects(t.run(handle, t.commands.exit(0)), 'not_running', 'runCommand')
+      await handle.start()
+      equal((await t.run(handle, t.commands.print('on'))).stdout, 'on', 'stdout after start()')
+    },
+  },
+  {
+    id: 'list-handles-creating',
+    name: 'listHandles() does not wait for a sandbox that is still being set up',
+    options: ['name', 'labels'],
+    async run(t) {
+      const labels = { kit: t.unique('label') }
+      const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
+      const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+      const onCreate = () => {
+        begin()
+        return finished
+      }
+      const creating = t.provider.getOrCreate(t.marked({ name: t.unique('name'), labels, onCreate }))
+      creating.then((sandbox) => t.adopt(sandbox)).catch(() => {})
+      await Promise.race([begun, creating])
+      t.later(finish)
+      equal((await t.provider.listHandles({ labels })).length, 0, 'number of handles during the setup')
+      finish()
+      const { id } = await creating
+      equal(
+        (await t.provider.listHandles({ labels })).map((handle) => handle.id),
+        [id],
+        'ids afterwards',
+      )
     },
   },
   {

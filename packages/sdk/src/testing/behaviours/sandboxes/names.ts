@@ -17,6 +17,47 @@ export const names = group('names', [
     },
   },
   {
+    id: 'get-by-name',
+    name: 'get({ name }) finds exactly the sandbox with that name, and starts it unless resume: false',
+    options: ['name'],
+    async run(t) {
+      const name = t.unique('name')
+      await t.create({ name: `${name}-2` })
+      const sandbox = await t.create({ name })
+      await sandbox.files.writeFile('note', 'kept')
+      const again = await t.provider.get({ name })
+      equal([again.id, again.name], [sandbox.id, name], 'id and name')
+      if (!t.provider.capabilities.stop) return
+      await sandbox.stop()
+      const asleep = await t.provider.get({ name }, { resume: false })
+      equal([asleep.id, await asleep.status()], [sandbox.id, 'stopped'], 'id and status without resume')
+      const awake = await t.provider.get({ name })
+      equal(
+        [awake.id, await awake.files.readFile('note', 'utf8')],
+        [sandbox.id, 'kept'],
+        'id and content after the start',
+      )
+    },
+  },
+  {
+    id: 'get-by-name-missing',
+    name: 'get() by a name that no sandbox has throws not_found and creates nothing; an invalid name is rejected',
+    options: ['name'],
+    async run(t) {
+      const name = t.unique('name')
+      await rejects(async () => t.adopt(await t.provider.get({ name })), 'not_found', 'get()')
+      equal((await t.provider.list({ name })).length, 0, 'number of sandboxes with the name')
+      await (await t.create({ name })).destroy()
+      await rejects(t.provider.get({ name }), 'not_found', 'get() after destroy()')
+      for (const wrong of [{ name: '' }, { name: 7 }, {}, null, { nmae: name }])
+        await rejects(
+          t.provider.get(wrong as { name: string }),
+          'invalid_argument',
+          `get(${JSON.stringify(wrong)})`,
+        )
+    },
+  },
+  {
     id: 'name-conflict',
     name: 'A taken name throws conflict, and the first sandbox is unaffected',
     options: ['name'],

@@ -1,3 +1,4 @@
+import { SandboxError } from '../../../errors.ts'
 import { equal, ok, rejects } from '../../assert.ts'
 import { EventReader, settledBefore } from '../../events.ts'
 import { group } from '../../types.ts'
@@ -64,9 +65,33 @@ export const stopping = group('stop, start and pause', [
     async run(t) {
       const sandbox = await t.create()
       await sandbox.stop()
-      await rejects(t.run(sandbox, t.commands.exit(0)), 'not_running', 'runCommand')
+      const refused = await rejects(t.run(sandbox, t.commands.exit(0)), 'not_running', 'runCommand')
+      equal(refused.details.started, undefined, 'details.started of a command that never ran')
       await rejects(sandbox.spawn({ ...t.commands.exit(0) }), 'not_running', 'spawn')
       await rejects(sandbox.files.writeFile('x', 'x'), 'not_running', 'writeFile')
+    },
+  },
+  {
+    id: 'stop-during-command',
+    name: 'A command that stop() interrupts returns its exit, or an error that says that it had started',
+    needs: ['stop'],
+    async run(t) {
+      const sandbox = await t.create()
+      const started = Promise.withResolvers<void>()
+      const running = t.run(sandbox, t.commands.wait(), { onStdout: () => started.resolve() })
+      const ended = running.then(
+        ({ exitCode }) => exitCode,
+        (error: unknown) => error,
+      )
+      await started.promise
+      await sandbox.stop()
+      const end = await ended
+      if (typeof end === 'number') return ok(end !== 0, 'The program ended with 0')
+      ok(SandboxError.is(end), `Expected a SandboxError, got ${String(end)}`)
+      // Other errors say by themselves that the result is lost.
+      if (['not_running', 'interrupted', 'not_found'].includes(end.code))
+        equal(end.details.started, true, `details.started of ${end.code}`)
+      equal(end.retryable, false, `retryable of ${end.code}`)
     },
   },
   {
