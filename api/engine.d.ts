@@ -3,6 +3,10 @@
 //   DockerIsolator
 //   DockerIsolatorOptions
 //   DockerProfile
+//   EgressEvent
+//   EgressEventsOptions
+//   EgressSettings
+//   EgressStats
 //   EngineCapabilities
 //   EngineDecision
 //   EngineDefaults
@@ -11,7 +15,9 @@
 //   EngineProviderOptions
 //   FolderMount
 //   HIDDEN_IN_HOST
+//   HostFacts
 //   HostImageOptions
+//   HostOverrides
 //   ImageConfig
 //   ImageLayers
 //   ImageProgress
@@ -30,6 +36,8 @@
 //   RuntimeKind
 //   SandboxEnd
 //   SandboxStats
+//   SecretContext
+//   SecretSource
 //   VolumeAdmin
 //   VolumeInfo
 //   VolumeMount
@@ -98,6 +106,10 @@ export declare class DockerIsolator implements Isolator {
         sizeBytes?: number;
     }>;
     hasImage(reference: string): Promise<boolean>;
+    programs(): Promise<Array<{
+        image: string;
+        programs: Programs;
+    }>>;
     removeSnapshot(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'>;
 }
 
@@ -124,8 +136,47 @@ export interface DockerProfile {
     readonly syscalls: readonly Entry[];
 }
 
+export interface EgressEvent {
+    readonly seq: number;
+    readonly sandbox: string;
+    readonly at: number;
+    readonly kind: 'tcp' | 'tls' | 'http' | 'dns' | 'udp' | 'icmp' | 'other';
+    readonly host: string | null;
+    readonly address: string | null;
+    readonly port: number | null;
+    readonly verdict: 'allowed' | 'denied' | 'audit' | 'error';
+    readonly rule: string | null;
+    readonly reason: string | null;
+    readonly bytesIn: number;
+    readonly bytesOut: number;
+    readonly durationMs: number;
+    readonly method: string | null;
+    readonly path: string | null;
+    readonly status: number | null;
+}
+
+export interface EgressEventsOptions {
+    readonly after?: number;
+    readonly follow?: boolean;
+    readonly signal?: AbortSignal;
+}
+
+export interface EgressSettings {
+    readonly gateway?: string;
+    readonly upstreamCa?: readonly string[];
+    readonly host?: HostOverrides;
+}
+
+export interface EgressStats {
+    readonly connections: number;
+    readonly bytesIn: number;
+    readonly bytesOut: number;
+    readonly refused: number;
+}
+
 export interface EngineCapabilities {
     readonly stdin: 'native';
+    readonly mergedOutput: 'native';
     readonly reattach: 'native';
     readonly shell: 'native';
     readonly terminal: 'native';
@@ -136,6 +187,7 @@ export interface EngineCapabilities {
     readonly snapshot: 'native';
     readonly fork: 'native';
     readonly lifetime: 'native';
+    readonly egress: 'native';
 }
 
 export interface EngineDecision {
@@ -148,17 +200,18 @@ export interface EngineDefaults {
     readonly memoryMb: number;
     readonly vcpus: number;
     readonly pids: number;
+    readonly tmp: 'disk' | 'memory';
     readonly tmpMb: number;
-    readonly network: 'none' | 'open';
+    readonly network: NormalNetwork;
     readonly diskMb?: number;
     readonly login: boolean;
 }
 
 export interface EngineOptions {
-    network?: 'none' | 'open';
     mounts?: ReadonlyArray<FolderMount>;
     volumes?: ReadonlyArray<VolumeMount>;
     pids?: number;
+    tmp?: 'disk' | 'memory';
     tmpMb?: number;
     account?: string;
 }
@@ -177,9 +230,13 @@ export declare class EngineProvider extends DriverProvider<EngineCapabilities> i
         labels: Readonly<Record<string, string>>;
         envVars: Readonly<Record<string, string>>;
     }): Promise<void>;
+    imageForRuntime(runtime: string, among?: readonly string[]): Promise<string>;
     close(): Promise<void>;
     [Symbol.asyncDispose](): Promise<void>;
     sweep(): Promise<string[]>;
+    egressEvents(sandboxId: string, options?: EgressEventsOptions): AsyncGenerator<EgressEvent>;
+    egressStats(sandboxId: string): Promise<EgressStats>;
+    refreshSecrets(): Promise<void>;
     idle(): Promise<void>;
 }
 
@@ -188,7 +245,10 @@ export interface EngineProviderOptions {
     pull?: boolean;
     root?: string;
     defaults?: Partial<EngineDefaults>;
+    runtimes?: Readonly<Record<string, string>>;
     openNetwork?: OpenNetwork;
+    secrets?: SecretSource;
+    egress?: EgressSettings;
     hostImage?: HostImageOptions;
     oci?: Partial<OciIsolatorOptions>;
     docker?: Partial<DockerIsolatorOptions>;
@@ -210,7 +270,21 @@ export interface FolderMount {
     readonly readOnly?: boolean;
 }
 
+export interface GatewaySocket {
+    readonly socket: string;
+    readonly owner?: {
+        readonly uid: number;
+        readonly gid: number;
+    };
+}
+
 export declare const HIDDEN_IN_HOST: readonly string[];
+
+export interface HostFacts {
+    readonly resolvers: readonly string[];
+    readonly own: readonly string[];
+    readonly hosts: Readonly<Record<string, readonly string[]>>;
+}
 
 export interface HostImageOptions {
     readonly hide?: readonly string[];
@@ -222,8 +296,12 @@ export interface HostMount {
     readonly target: string;
     readonly readOnly?: boolean;
     readonly asOwner?: boolean;
+    readonly ofSandboxes?: boolean;
     readonly exact?: boolean;
+    readonly fileSystem?: boolean;
 }
+
+export type HostOverrides = Partial<HostFacts>;
 
 export interface IdRangeOptions {
     readonly folder: string;
@@ -293,6 +371,10 @@ export declare class ImageStore {
     list(): ImageRecord[];
     find(text: string): ImageRecord | undefined;
     imageLayers(text: string): ImageLayers;
+    programs(): Array<{
+        image: string;
+        programs: Programs;
+    }>;
     import(text: string, options?: ImportOptions): Promise<ImageRecord>;
     pull(text: string, options?: RegistryOptions): Promise<ImageRecord & {
         readonly changed: boolean;
@@ -363,6 +445,10 @@ export interface Isolator {
     readonly disks?: LayeredDisks;
     weaker?(): Promise<readonly string[]>;
     hasImage?(reference: string): Promise<boolean>;
+    programs?(): Promise<Array<{
+        image: string;
+        programs: Programs;
+    }>>;
     snapshot?(place: SandboxPlace, snapshotId: string): Promise<{
         sizeBytes?: number;
     }>;
@@ -375,22 +461,24 @@ export interface IsolatorSpec extends SandboxPlace {
     readonly env: Readonly<Record<string, string>>;
     readonly limits: Limits;
     readonly mounts: readonly HostMount[];
-    readonly network: 'none' | 'open';
+    readonly network: SandboxNetwork;
+    readonly authority?: string | undefined;
     readonly workdir: string;
     readonly hostname: string;
+    readonly user?: 'root';
     readonly account?: string;
 }
 
 export interface LayeredDisks {
     upperOf(spec: IsolatorSpec): Upper;
-    lowerFoldersOf(spec: IsolatorSpec): readonly string[];
+    lowerFoldersOf(spec: IsolatorSpec): Promise<readonly string[]>;
 }
 
 export interface Limits {
     readonly memoryBytes: number;
     readonly pids: number;
     readonly cpus: number;
-    readonly tmpBytes: number;
+    readonly tmpBytes?: number;
     readonly shmBytes: number;
     readonly openFiles: number;
     readonly diskBytes?: number;
@@ -501,6 +589,10 @@ export interface SandboxEnd {
     readonly errors: string;
 }
 
+export type SandboxNetwork = 'none' | 'open' | {
+    readonly policy: GatewaySocket;
+};
+
 export interface SandboxPlace {
     readonly sandboxId: string;
     readonly folder: string;
@@ -516,10 +608,19 @@ export interface SandboxStats {
     readonly pidsRefused?: number;
 }
 
+export interface SecretContext {
+    readonly sandboxId: string;
+    readonly labels: Readonly<Record<string, string>>;
+}
+
+export type SecretSource = Readonly<Record<string, string>> | ((name: string, context: SecretContext) => string | undefined | Promise<string | undefined>);
+
 export interface SkeletonEntry {
     readonly path: string;
     readonly text: string | null;
+    readonly source?: string;
     readonly owner: number;
+    readonly mode?: number;
 }
 
 export interface StoredImage {
@@ -543,26 +644,6 @@ export type Upper = {
 } | {
     readonly file: string;
 };
-
-export interface VolumeAdmin {
-    create(name: string): Promise<VolumeInfo>;
-    get(name: string): Promise<VolumeInfo>;
-    list(): Promise<VolumeInfo[]>;
-    remove(name: string): Promise<boolean>;
-}
-
-export interface VolumeInfo {
-    readonly name: string;
-    readonly createdAt: Date;
-    readonly sizeBytes: number;
-    readonly writer?: string;
-}
-
-export interface VolumeMount {
-    readonly name: string;
-    readonly target: string;
-    readonly readOnly?: boolean;
-}
 
 export declare function daemonsHere(): string[];
 

@@ -1,4 +1,9 @@
 export * from '@sandkasten/runner-client'
+export type { VolumeAdmin, VolumeInfo, VolumeMount } from '@sandkasten/sdk'
+export type { EgressEventsOptions } from './egress/events.ts'
+export type { HostOverrides } from './egress/host-facts.ts'
+export type { SecretContext, SecretSource } from './egress/secrets.ts'
+export type { EgressEvent, EgressStats, HostFacts } from './egress/wire.ts'
 export { HIDDEN_IN_HOST, type HostImageOptions } from './images/host/hidden.ts'
 export {
   type ImageConfig,
@@ -27,6 +32,7 @@ export type { IoLimit } from './isolators/oci/limits/io-limit.ts'
 export type { OpenNetwork } from './isolators/open-network.ts'
 export { type EngineCapabilities, engineCapabilities } from './provider/capabilities.ts'
 export { decideIsolator, type EngineDecision } from './provider/decision.ts'
+export type { EgressSettings } from './provider/egress-settings.ts'
 export {
   EngineProvider,
   type EngineProviderOptions,
@@ -39,6 +45,4 @@ export {
   type EngineOptions,
   engineDefaults,
   type FolderMount,
-  type VolumeMount,
 } from './provider/spec.ts'
-export type { VolumeAdmin, VolumeInfo } from './volumes/volumes.ts'

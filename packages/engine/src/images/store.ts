@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded, withLock } from '@sandkasten/sdk/internal'
+import type { Programs } from '@sandkasten/sdk/provider'
 import { type BuildOptions, buildImage } from './build/build.ts'
 import { Draft } from './drafts.ts'
 import { type Collected, collectGarbage, layersInUse } from './garbage.ts'
@@ -13,6 +14,7 @@ import { type UnpackLimits, unpackFile, unpackLimits } from './import/unpack.ts'
 import { missingImage } from './missing-image.ts'
 import { missingLayer } from './missing-layer.ts'
 import { type ImagePlaces, imagePlaces, layerFolder, refFile } from './places.ts'
+import { programsIn } from './programs.ts'
 import { allImages, type ImageConfig, type ImageRecord, readImage, readLayer, writeImage } from './record.ts'
 import { parseReference, type Reference, repositoryOf, shown } from './reference.ts'
 import type { ImageRights } from './rights.ts'
@@ -103,6 +105,18 @@ export class ImageStore {
     if (missing) throw missingLayer(image, missing)
     const { name, digest, config } = image
     return { name, digest, config, layers: image.layers.map((key) => layerFolder(this.#places, key)) }
+  }
+
+  /** The images whose layers are all here, each with the programs that its files tell of. */
+  programs(): Array<{ image: string; programs: Programs }> {
+    return this.list().flatMap(({ name, layers, config }) => {
+      const views = layers.map((key) => ({
+        folder: layerFolder(this.#places, key),
+        opaque: new Set(readLayer(this.#places, key)?.opaque),
+      }))
+      if (!views.every(({ folder }) => existsSync(folder))) return []
+      return [{ image: name, programs: programsIn(views, config.env) }]
+    })
   }
 
   /**

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { posix } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { missingLayer } from '../images/missing-layer.ts'
-import { type IsolatorSpec, storedImage, writesToHost } from './isolator.ts'
+import { gatewaySocket, type IsolatorSpec, storedImage, writesToHost } from './isolator.ts'
 import { leastLimits, type RuntimeKind } from './oci/launch/runtime.ts'
 import type { Privileges } from './oci/privileges/privileges.ts'
 
@@ -11,21 +11,22 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
   const { limits } = spec
   const whole = {
     ...leastLimits(runtime ?? 'crun'),
-    tmpBytes: 4096,
+    ...(limits.tmpBytes === undefined ? {} : { tmpBytes: 4096 }),
     shmBytes: 4096,
     openFiles: 64,
   } as const
   for (const [name, least] of Object.entries(whole)) {
-    const value = limits[name as keyof typeof whole]
-    if (!Number.isSafeInteger(value) || value < least)
+    const value = limits[name as keyof typeof limits]
+    if (value === undefined || !Number.isSafeInteger(value) || value < least)
       throw wrong(
         `limits.${name}: at least ${least} is needed${runtime ? ` on ${runtime}` : ''}, got ${value}`,
       )
   }
   if (runtime === 'runsc' && spec.network === 'open')
-    throw new SandboxError('unsupported', 'a sandbox on gVisor (runsc) has only its own loopback network', {
-      hint: 'Use the network `none`, or the runtime crun or runc.',
+    throw new SandboxError('unsupported', 'a sandbox on gVisor (runsc) cannot have the network `open`', {
+      hint: 'Use a network policy or `none`, or the runtime crun or runc.',
     })
+  checkGateway(spec, privileges)
   const { diskBytes } = limits
   if (diskBytes !== undefined && (!Number.isSafeInteger(diskBytes) || diskBytes < MIN_DISK_BYTES))
     throw wrong(`limits.diskBytes: at least ${MIN_DISK_BYTES} is needed, got ${diskBytes}`)
@@ -39,9 +40,11 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
   }
   checkTarget('workdir', spec.workdir)
   // On the image `host`, /usr is the machine's.
-  if (
-    ['/tmp', ...(spec.image === 'host' ? ['/usr'] : [])].some((top) => spec.workdir.startsWith(`${top}/`))
-  ) {
+  const elsewhere = [
+    ...(limits.tmpBytes === undefined ? [] : ['/tmp']),
+    ...(spec.image === 'host' ? ['/usr'] : []),
+  ]
+  if (elsewhere.some((top) => spec.workdir.startsWith(`${top}/`))) {
     throw wrong(`workdir: ${spec.workdir} is not on the sandbox's disk`)
   }
   for (const { source, target } of spec.mounts) {
@@ -50,8 +53,20 @@ export function checkSpec(spec: IsolatorSpec, runtime?: RuntimeKind, privileges?
       throw wrong(`mounts: ${source} is not an absolute path`)
     if (!statSync(source, { throwIfNoEntry: false })) throw wrong(`mounts: ${source} does not exist`)
   }
+  if (spec.user === 'root') checkRoot(privileges)
   if (writesToHost(spec)) checkWritable(spec, runtime, privileges)
   checkImage(spec.image)
+}
+
+/**
+ * Root inside must be an id of its own outside, which Docker and an ordinary account cannot promise, and on the image
+ * `host` it needs a `/usr` that it can write to.
+ */
+function checkRoot(privileges?: Privileges['kind']): void {
+  if (privileges === 'root') return
+  throw new SandboxError('unsupported', 'sandboxes with the user root need the isolator oci, as root', {
+    hint: 'Omit the user, or run the engine as root with the isolator oci.',
+  })
 }
 
 /**
@@ -82,6 +97,24 @@ function checkWritable(
     })
 }
 
+function checkGateway(spec: IsolatorSpec, privileges?: Privileges['kind']): void {
+  const gateway = gatewaySocket(spec)
+  if (!gateway) return
+  const { socket, owner } = gateway
+  if (!socket.startsWith('/') || socket.includes('\0') || Buffer.byteLength(socket) > MAX_SOCKET_PATH)
+    throw wrong(`network: ${socket} is not an absolute path of at most ${MAX_SOCKET_PATH} bytes`)
+  if (owner && ![owner.uid, owner.gid].every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32))
+    throw wrong('network: the owner of the socket is not a user and a group')
+  if (owner && privileges !== undefined && privileges !== 'root')
+    throw new SandboxError(
+      'unsupported',
+      'an ordinary account cannot give the gateway’s socket to another user',
+      {
+        hint: 'Omit network.policy.owner, or run the engine as root.',
+      },
+    )
+}
+
 function checkImage(image: IsolatorSpec['image']): void {
   if (image === 'host') return
   const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory()
@@ -97,6 +130,8 @@ function checkImage(image: IsolatorSpec['image']): void {
   const missing = stored.layers.find((layer) => !isFolder(layer))
   if (missing) throw missingLayer(stored, missing)
 }
+
+const MAX_SOCKET_PATH = 107
 
 /** The smallest disk with room for a file system and some files. */
 const MIN_DISK_BYTES = 8 * 1024 * 1024

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { Isolation } from '@sandkasten/sdk'
+import type { Programs } from '@sandkasten/sdk/provider'
 
 /**
  * An isolator turns a spec into a running sandbox with a byte stream to the runner inside. Commands, shells, files
@@ -30,6 +31,8 @@ export interface Isolator {
   weaker?(): Promise<readonly string[]>
   /** Whether the isolator's daemon has this image. Absent if the engine's own store keeps images. */
   hasImage?(reference: string): Promise<boolean>
+  /** Images of the isolator's daemon that state the versions of their programs. */
+  programs?(): Promise<Array<{ image: string; programs: Programs }>>
   /** Keeps the current disk of a sandbox, running or not, as an image `{ snapshot }` for new sandboxes. */
   snapshot?(place: SandboxPlace, snapshotId: string): Promise<{ sizeBytes?: number }>
   /** Returns `in-use` if a sandbox that was created from the snapshot still exists. */
@@ -44,7 +47,7 @@ export interface LayeredDisks {
   /** The writable side of a stopped sandbox's disk. */
   upperOf(spec: IsolatorSpec): Upper
   /** The folders below all disks of sandboxes: the image. */
-  lowerFoldersOf(spec: IsolatorSpec): readonly string[]
+  lowerFoldersOf(spec: IsolatorSpec): Promise<readonly string[]>
 }
 
 /** Files have the owners that the sandbox sees. The path does not exist before the first start. */
@@ -81,12 +84,42 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly limits: Limits
   /** Folders or files of the host. */
   readonly mounts: readonly HostMount[]
-  readonly network: 'none' | 'open'
+  readonly network: SandboxNetwork
+  /** The sandbox trusts this certificate authority (PEM) besides those of its image; see `trust.ts`. */
+  readonly authority?: string | undefined
   /** Made, and given to the sandbox's user, when the disk is new. */
   readonly workdir: string
   readonly hostname: string
+  /**
+   * Commands run as root of the sandbox, which is an unprivileged id on the host. Otherwise as its ordinary user.
+   */
+  readonly user?: 'root'
   /** The name of the sandbox's user, with a home below `/home`. For the image `host` and snapshots of it only. */
   readonly account?: string
+}
+
+/** Loopback only; what `openNetwork` allows; or what a gateway allows that serves the sandbox's sockets. */
+export type SandboxNetwork = 'none' | 'open' | { readonly policy: GatewaySocket }
+
+/**
+ * Where the gateway gets the sockets of the sandbox's network (`protocol/egress.md`). The socket exists while the
+ * sandbox runs. Without a gateway, connections wait or fail.
+ */
+export interface GatewaySocket {
+  /**
+   * An absolute path of at most 107 bytes, in an existing folder to which only the engine can write. No sandbox sees
+   * it.
+   */
+  readonly socket: string
+  /** The gateway's user. Default: the engine's. Only an engine that runs as root can name another. */
+  readonly owner?: { readonly uid: number; readonly gid: number }
+}
+
+/** The address at which the gateway answers DNS in every sandbox with a policy. */
+export const GATEWAY_RESOLVER = '192.0.0.3'
+
+export function gatewaySocket({ network }: Pick<IsolatorSpec, 'network'>): GatewaySocket | undefined {
+  return typeof network === 'object' ? network.policy : undefined
 }
 
 /**
@@ -124,7 +157,8 @@ export interface Limits {
   readonly pids: number
   /** 0.5 is half of one processor. */
   readonly cpus: number
-  readonly tmpBytes: number
+  /** The size of a `/tmp` in memory. Without it, `/tmp` is a folder of the sandbox's disk. */
+  readonly tmpBytes?: number
   readonly shmBytes: number
   /** Per process. */
   readonly openFiles: number
@@ -139,8 +173,12 @@ export interface HostMount {
   readonly readOnly?: boolean
   /** The sandbox's user acts as the owner of `source`: it has the owner's access, and its files belong to the owner. */
   readonly asOwner?: boolean
+  /** Its files have the owners that sandboxes see: a volume, not a folder of a user of the host. */
+  readonly ofSandboxes?: boolean
   /** `source` contains no symbolic link. A link that appears later makes the start fail. */
   readonly exact?: boolean
+  /** `source` is a file that contains an ext4 file system, and its folder `data` is mounted. Sandboxes share it. */
+  readonly fileSystem?: boolean
 }
 
 /** Whether the sandbox writes files that belong to users of the host. */

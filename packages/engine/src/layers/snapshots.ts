@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, unlinkSync } from 'node:fs'
 import path from 'node:path'
 import { SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import { errnoOf, translate } from '@sandkasten/sdk/internal'
-import { randomId } from '@sandkasten/sdk/provider'
+import { type NormalNetwork, randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../read-files.ts'
 import { removePartials, syncFolder, writeAtomically } from './atomic-file.ts'
 import type { LayerStore } from './store.ts'
@@ -18,6 +18,8 @@ export interface SnapshotRecord<Image> {
   readonly layers: readonly string[]
   readonly image: Image
   readonly workdir: string
+  /** If the sandbox had a policy. */
+  readonly network?: NormalNetwork
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The abilities of a sandbox with a runner, on every isolator. */
 export interface EngineCapabilities {
   readonly stdin: 'native'
+  readonly mergedOutput: 'native'
   readonly reattach: 'native'
   readonly shell: 'native'
   readonly terminal: 'native'
@@ -12,10 +13,13 @@ export interface EngineCapabilities {
   readonly snapshot: 'native'
   readonly fork: 'native'
   readonly lifetime: 'native'
+  /** Absent where the isolator cannot enforce network policies. */
+  readonly egress: 'native'
 }
 
 export const engineCapabilities: EngineCapabilities = Object.freeze({
   stdin: 'native',
+  mergedOutput: 'native',
   reattach: 'native',
   shell: 'native',
   terminal: 'native',
@@ -26,6 +30,7 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
   snapshot: 'native',
   fork: 'native',
   lifetime: 'native',
+  egress: 'native',
 })
 
 /**
@@ -33,7 +38,13 @@ export const engineCapabilities: EngineCapabilities = Object.freeze({
  * snapshots and forks are not declared.
  */
 export function dockerCapabilities({ userns }: { readonly userns?: string } = {}): EngineCapabilities {
-  if (userns === undefined) return engineCapabilities
-  const { snapshot: _, fork: __, ...rest } = engineCapabilities
-  return Object.freeze(rest) as EngineCapabilities
+  return userns === undefined ? engineCapabilities : without(engineCapabilities, 'snapshot', 'fork')
+}
+
+export function without(
+  capabilities: EngineCapabilities,
+  ...missing: readonly (keyof EngineCapabilities)[]
+): EngineCapabilities {
+  const rest = Object.entries(capabilities).filter(([name]) => !missing.some((one) => one === name))
+  return Object.freeze(Object.fromEntries(rest)) as unknown as EngineCapabilities
 }

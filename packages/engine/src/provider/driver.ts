@@ -12,12 +12,18 @@ import {
 } from '@sandkasten/sdk'
 import type { PortForwards } from '@sandkasten/sdk/internal'
 import { FolderDriver, isDamaged, readRecord, type SandboxRecord } from '@sandkasten/sdk/internal'
-import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
+import type { CreateSpec, NormalNetwork, SandboxDriver } from '@sandkasten/sdk/provider'
+import type { Egress, EgressSandbox } from '../egress/egress.ts'
+import type { EgressEventsOptions } from '../egress/events.ts'
+import type { EgressEvent, EgressStats } from '../egress/wire.ts'
 import type { IsolatedSandbox, Isolator, ProbeResult, SandboxStats } from '../isolators/isolator.ts'
 import type { Volumes } from '../volumes/volumes.ts'
+import { accessOf } from './access.ts'
 import type { EngineCapabilities } from './capabilities.ts'
 import type { Binding, Disks, Sandboxes } from './disks/disks.ts'
 import { endsSoon, type LiveSandbox, LiveSandboxes } from './live-sandboxes.ts'
+import { SandboxNetworks } from './networks.ts'
+import type { RuntimeImages } from './runtime-images.ts'
 import { EngineSandbox } from './sandbox.ts'
 import { type EngineDefaults, extraOf } from './spec.ts'
 
@@ -29,8 +35,11 @@ const options: readonly CreateOption[] = [
   'lifetimeMs',
   'snapshotId',
   'image',
+  'runtime',
   'ports',
   'resources',
+  'user',
+  'network',
   'repo',
   'gitToken',
   'providerOptions',
@@ -45,6 +54,11 @@ export interface EngineDriverOptions {
   readonly defaults: EngineDefaults
   readonly capabilities: EngineCapabilities
   readonly isolation?: Isolation
+  /** Commands of a sandbox can be its root. */
+  readonly hasRootUser?: boolean
+  readonly runtimes: RuntimeImages
+  /** Absent where policies cannot be enforced. */
+  readonly egress?: ((running: () => Promise<EgressSandbox[]>, root: () => string) => Egress) | undefined
 }
 
 /**
@@ -56,11 +70,16 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   readonly isolation: Isolation
   readonly capabilities: EngineCapabilities
   readonly createOptions: readonly CreateOption[]
+  /** Programs are frozen while the disk is copied, and continue. */
+  readonly snapshotInterrupts = false
   readonly defaults: EngineDefaults
+  readonly runtimes: RuntimeImages
   readonly #isolator: () => Promise<Isolator>
   readonly #closeIsolator: () => Promise<void>
   readonly #disks: Disks
+  readonly #networks: SandboxNetworks
   readonly #live = new LiveSandboxes((sandboxId) => {
+    this.#networks.ended(sandboxId).catch(() => {})
     this.info(sandboxId).then(
       (info) => this.onEnded(info),
       () => {},
@@ -74,17 +93,27 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     this.#isolator = isolator
     this.#closeIsolator = closeIsolator
     this.defaults = rest.defaults
+    this.runtimes = rest.runtimes
     this.capabilities = rest.capabilities
     this.isolation = rest.isolation ?? 'container'
-    this.createOptions = options.filter(
-      (option) => option !== 'snapshotId' || 'snapshot' in this.capabilities,
-    )
+    const missing: CreateOption[] = [
+      ...('snapshot' in this.capabilities ? [] : (['snapshotId'] as const)),
+      ...(rest.hasRootUser ? [] : (['user'] as const)),
+    ]
+    this.createOptions = options.filter((option) => !missing.includes(option))
     this.#disks = disks(this.#sandboxes())
+    const egress = rest.egress?.(
+      () => this.#networks.running(),
+      () => this.root,
+    )
+    this.#networks = new SandboxNetworks(egress, this.#sandboxes())
   }
 
   override async create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver> {
     await this.prepare()
-    return this.#disks.create(spec, call)
+    const { runtime, ...rest } = spec
+    if (runtime === undefined) return this.#disks.create(spec, call)
+    return this.#disks.create({ ...rest, image: await this.runtimes.imageFor(runtime) }, call)
   }
 
   override async destroy(sandboxId: string): Promise<boolean> {
@@ -149,7 +178,8 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   }
 
   /** The connection to the sandbox's runner, which all handles of this provider share. */
-  client(record: SandboxRecord): Promise<RunnerClient> {
+  async client(record: SandboxRecord): Promise<RunnerClient> {
+    await this.#networks.serve(record)
     return this.#live.client(this.#liveOf(record))
   }
 
@@ -227,16 +257,37 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     await this.change(sandboxId, resume, async (now) => (await this.#isolatedOf(now)).freeze())
   }
 
+  /** Returns the network that is in force then. */
+  setNetwork({ sandboxId }: SandboxRecord, network: NormalNetwork): Promise<NormalNetwork> {
+    return this.#networks.set(sandboxId, network, (change, undo) => this.change(sandboxId, change, undo))
+  }
+
+  async egressEvents(sandboxId: string, options: EgressEventsOptions): Promise<AsyncIterable<EgressEvent>> {
+    await this.prepare()
+    return this.#networks.events(await this.current(sandboxId), options)
+  }
+
+  async egressStats(sandboxId: string): Promise<EgressStats> {
+    await this.prepare()
+    return this.#networks.stats(await this.current(sandboxId))
+  }
+
+  async refreshSecrets(): Promise<void> {
+    await this.#networks.refreshSecrets()
+  }
+
   /** Resolves when no work runs in the background. */
   async idle(): Promise<void> {
     await this.#disks.idle?.()
   }
 
   /** Closes connections, forwarded ports and everything that is ready for the next start. Sandboxes keep running. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     await this.#live.close()
+    this.#networks.close()
     await this.#disks.close?.()
     await this.#closeIsolator()
+    await super.close()
   }
 
   protected override mend(folder: string, record: SandboxRecord): Promise<SandboxRecord> {
@@ -246,8 +297,15 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   protected async boot(folder: string, record: SandboxRecord): Promise<void> {
     try {
       await this.#disks.claim?.(record)
-      const started = this.#isolator().then((isolator) => isolator.start(this.#disks.specOf(folder, record)))
+      const spec = this.#disks.specOf(folder, record)
+      const started = Promise.all([this.#isolator(), this.#networks.plan(record, spec)]).then(
+        ([isolator, planned]) => isolator.start(planned),
+      )
       await this.#live.add(record, started).isolated
+      await this.#networks.admit(record).catch(async (error) => {
+        await (await this.#live.take(record.sandboxId))?.kill()
+        throw error
+      })
     } catch (error) {
       await this.#disks.unclaim?.(record)
       throw error
@@ -257,6 +315,7 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   protected async halt(folder: string, record: SandboxRecord): Promise<void> {
     const isolated = (await this.#live.take(record.sandboxId)) ?? (await this.#attach(folder, record))
     await isolated?.kill()
+    await this.#networks.ended(record.sandboxId)
     await this.#disks.unclaim?.(record)
   }
 
@@ -278,7 +337,14 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
   }
 
   protected handle(_folder: string, record: SandboxRecord): EngineSandbox {
-    return new EngineSandbox(this, record, extraOf(record).workdir)
+    const extra = extraOf(record)
+    return new EngineSandbox(
+      this,
+      record,
+      extra.workdir,
+      accessOf(extra, this.createOptions.includes('user')),
+      extra.network,
+    )
   }
 
   async #attach(folder: string, record: SandboxRecord): Promise<IsolatedSandbox | undefined> {

@@ -2,9 +2,24 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
-import { type Capabilities, SandboxError, type SandboxInfo } from '@sandkasten/sdk'
+import {
+  type Capabilities,
+  type Isolation,
+  SandboxError,
+  type SandboxInfo,
+  type VolumeAdmin,
+} from '@sandkasten/sdk'
+import { needHostRuntime } from '@sandkasten/sdk/internal'
 import { localDriver } from '@sandkasten/sdk/local'
-import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import {
+  checkRuntimes,
+  DriverProvider,
+  normalizeNetwork,
+  type ProviderDriver,
+} from '@sandkasten/sdk/provider'
+import type { EgressEventsOptions } from '../egress/events.ts'
+import type { SecretSource } from '../egress/secrets.ts'
+import type { EgressEvent, EgressStats } from '../egress/wire.ts'
 import type { HostImageOptions } from '../images/host/hidden.ts'
 import { ImageStore, runtimeRecipe, StandIns } from '../images/index.ts'
 import { DockerIsolator, type DockerIsolatorOptions } from '../isolators/docker/isolator.ts'
@@ -15,13 +30,14 @@ import { isolationOf } from '../isolators/oci/launch/runtime.ts'
 import { accountLayout } from '../isolators/oci/limits/account-cgroups.ts'
 import { imageRights, privilegesOf } from '../isolators/oci/privileges/privileges.ts'
 import type { OpenNetwork } from '../isolators/open-network.ts'
-import type { VolumeAdmin } from '../volumes/volumes.ts'
-import { dockerCapabilities, type EngineCapabilities, engineCapabilities } from './capabilities.ts'
+import { dockerCapabilities, type EngineCapabilities, engineCapabilities, without } from './capabilities.ts'
 import { decideIsolator, type EngineDecision } from './decision.ts'
 import { DockerDisks } from './disks/docker-disks.ts'
 import { LayerDisks } from './disks/layer-disks.ts'
 import { EngineDriver } from './driver.ts'
+import { type EgressSettings, egressOf } from './egress-settings.ts'
 import { locateRunner } from './locate-runner.ts'
+import { hostImagePrograms, type ProgramImage, RuntimeImages } from './runtime-images.ts'
 import { type EngineDefaults, engineDefaults, type FindImage } from './spec.ts'
 
 export interface EngineProviderOptions {
@@ -36,8 +52,17 @@ export interface EngineProviderOptions {
    */
   root?: string
   defaults?: Partial<EngineDefaults>
+  /** Images for `create({ runtime })`: `{ node24: 'my-node:1' }`. Others are found by the programs in them. */
+  runtimes?: Readonly<Record<string, string>>
   /** Networks that sandboxes with the network `open` may reach besides the public internet. */
   openNetwork?: OpenNetwork
+  /**
+   * Values for the secrets that network policies name: an object, or a function that is asked when a sandbox needs a
+   * value. They stay in memory, here and in the gateway.
+   */
+  secrets?: SecretSource
+  /** Settings of the gateway for network policies; its binary is found by itself. */
+  egress?: EgressSettings
   /** The parts of this machine's `/usr` that the image `host` hides. */
   hostImage?: HostImageOptions
   /** Settings of the isolator `oci`; the runner's binary is found by itself. */
@@ -61,7 +86,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   readonly dial: ((sandboxId: string, port: number) => Promise<Duplex>) | undefined
   /** Absent on `process`. */
   readonly #driver: EngineDriver | undefined
-  readonly #folders: { handOver: EngineDriver['handOver'] }
+  readonly #folders: Pick<EngineDriver, 'handOver' | 'close'>
 
   constructor(options: EngineProviderOptions = {}) {
     const decision = decideIsolator(options)
@@ -81,7 +106,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     return this.#driver?.probe() ?? { ok: true, detail: this.decision.reason }
   }
 
-  /** Whether `resources.diskMb` is honoured here: on `oci` as root, with loop devices and e2fsprogs. */
+  /** Whether `resources.diskMb` and `limitMb` of volumes work here: on `oci` as root, with loop devices and e2fsprogs. */
   get limitsDisks(): boolean {
     return (
       this.decision.isolator === 'oci' &&
@@ -93,10 +118,7 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
 
   /** The current resource usage of a sandbox. A value that this machine does not count is undefined. */
   async stats(sandboxId: string): Promise<SandboxStats> {
-    if (this.#driver) return this.#driver.stats(sandboxId)
-    throw new SandboxError('unsupported', 'Statistics are not available without isolation.', {
-      hint: 'Use the isolator oci.',
-    })
+    return this.#isolated('Statistics').stats(sandboxId)
   }
 
   /**
@@ -120,9 +142,19 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
     return this.#folders.handOver(sandboxId, to)
   }
 
+  /**
+   * The image that `create({ runtime })` uses. Throws `unsupported` with the runtimes that exist. With `among`, only
+   * these images count.
+   */
+  async imageForRuntime(runtime: string, among?: readonly string[]): Promise<string> {
+    if (this.#driver) return this.#driver.runtimes.imageFor(runtime, among)
+    await needHostRuntime(this.name, runtime, { path: process.env.PATH ?? '' })
+    return 'host'
+  }
+
   /** Closes connections, forwarded ports and everything that is ready for the next sandbox. Sandboxes keep running. */
   async close(): Promise<void> {
-    await this.#driver?.close()
+    await this.#folders.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -135,6 +167,28 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
    */
   async sweep(): Promise<string[]> {
     return (await this.#driver?.sweep()) ?? []
+  }
+
+  /** The decisions about a sandbox with a network policy, oldest first. With `follow`, until the signal aborts. */
+  async *egressEvents(sandboxId: string, options: EgressEventsOptions = {}): AsyncGenerator<EgressEvent> {
+    yield* await this.#isolated('Network policies').egressEvents(sandboxId, options)
+  }
+
+  /** What a sandbox with a network policy has sent and received since its start. */
+  async egressStats(sandboxId: string): Promise<EgressStats> {
+    return this.#isolated('Network policies').egressStats(sandboxId)
+  }
+
+  /** Asks for all secrets of the sandboxes that this process uses again. New connections have the new values. */
+  async refreshSecrets(): Promise<void> {
+    await this.#driver?.refreshSecrets()
+  }
+
+  #isolated(what: string): EngineDriver {
+    if (this.#driver) return this.#driver
+    throw new SandboxError('unsupported', `${what} are not available without isolation.`, {
+      hint: 'Use the isolator oci.',
+    })
   }
 
   /** Resolves when no work runs in the background, such as merging deep stacks of layers. */
@@ -152,10 +206,10 @@ function volumesOf({ isolator }: EngineDecision, driver: EngineDriver | undefine
     })
   }
   return {
-    create: async (name) => (await volumes()).create(name),
-    get: async (name) => (await volumes()).get(name),
-    list: async () => (await volumes()).list(),
-    remove: async (name) => (await volumes()).remove(name),
+    create: async (name, options) => (await volumes()).create(name, options),
+    get: async (name, options) => (await volumes()).get(name, options),
+    list: async (options) => (await volumes()).list(options),
+    remove: async (name, options) => (await volumes()).remove(name, options),
   }
 }
 
@@ -168,14 +222,23 @@ function driverOf(isolator: EngineDecision['isolator'], options: EngineProviderO
 }
 
 /** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
-function capabilitiesHere(): EngineCapabilities {
-  if (process.getuid?.() === 0 || accountLayout().v2) return engineCapabilities
-  return { ...engineCapabilities, pause: 'emulated' }
+function capabilitiesHere(isolation: Isolation): EngineCapabilities {
+  const freezes = process.getuid?.() === 0 || accountLayout().v2
+  const all: EngineCapabilities = freezes ? engineCapabilities : { ...engineCapabilities, pause: 'emulated' }
+  // gVisor's network is its own, and no other process can serve its sockets.
+  return isolation === 'gvisor' ? without(all, 'egress') : all
+}
+
+/** A container's network can only be entered by root, on the daemon's machine. */
+function dockerCapabilitiesHere(docker: Partial<DockerIsolatorOptions> = {}): EngineCapabilities {
+  const all = dockerCapabilities(docker)
+  return process.getuid?.() === 0 && !docker.bridge ? all : without(all, 'egress')
 }
 
 function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
-  const defaults = { ...engineDefaults, ...options.defaults }
-  const findImage = finder(imageStore({ ...options, root }), options)
+  const defaults = defaultsOf(options)
+  const images = imageStore({ ...options, root })
+  const findImage = finder(images, options)
   const rights = process.getuid?.() === 0 ? undefined : privilegesOf({})
   const { runner, ...isolator } = lazily(options.oci, async (runner) => {
     const { openNetwork, hostImage, prepareNext, oci } = options
@@ -194,14 +257,17 @@ function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
     ...isolator,
     disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage, prepareNext }),
     defaults,
-    capabilities: capabilitiesHere(),
+    runtimes: runtimeImages('oci', options, defaults, async () => images.programs()),
+    capabilities: capabilitiesHere(isolationOf(options.oci ?? {})),
+    egress: egressOf(options, options.oci?.runFolder),
+    hasRootUser: process.getuid?.() === 0,
     isolation: isolationOf(options.oci ?? {}),
   })
 }
 
 function dockerDriver(options: EngineProviderOptions): EngineDriver {
   const root = options.root === undefined ? path.join(defaultRoot(), 'docker') : path.resolve(options.root)
-  const defaults = { ...engineDefaults, ...options.defaults }
+  const defaults = defaultsOf(options)
   const standIns = new StandIns(options.onWarning)
   const { runner: _, ...isolator } = lazily(options.docker, async (runner) => {
     const { pull = false, openNetwork, hostImage, docker } = options
@@ -212,8 +278,32 @@ function dockerDriver(options: EngineProviderOptions): EngineDriver {
     ...isolator,
     disks: (sandboxes) => new DockerDisks(sandboxes, { defaults, standIns }),
     defaults,
-    capabilities: dockerCapabilities(options.docker),
+    runtimes: runtimeImages(
+      'docker',
+      options,
+      defaults,
+      async () => (await isolator.isolator()).programs?.() ?? [],
+    ),
+    capabilities: dockerCapabilitiesHere(options.docker),
+    egress: egressOf(options, options.docker?.runFolder),
   })
+}
+
+function defaultsOf({ defaults = {} }: EngineProviderOptions): EngineDefaults {
+  const { network = engineDefaults.network, ...rest } = defaults
+  return { ...engineDefaults, ...rest, network: normalizeNetwork(network) }
+}
+
+function runtimeImages(
+  isolator: 'oci' | 'docker',
+  { runtimes, hostImage = {} }: EngineProviderOptions,
+  { image: defaultImage }: EngineDefaults,
+  stored: () => Promise<readonly ProgramImage[]>,
+): RuntimeImages {
+  // A Docker daemon may be on another machine. Its user says by the default image that it sees this one.
+  const sees = isolator === 'oci' || defaultImage === 'host'
+  const images = async () => [...(await stored()), ...(sees ? [await hostImagePrograms(hostImage)] : [])]
+  return new RuntimeImages({ named: checkRuntimes(runtimes, 'engine'), defaultImage, images })
 }
 
 /** Created on first use, because finding the runner may require a build. A failure is not cached. */

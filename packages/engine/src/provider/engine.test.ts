@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import type { CreateSandboxOpts } from '@sandkasten/sdk'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
@@ -51,6 +52,28 @@ describe('EngineProvider on oci', () => {
       await sandbox.destroy()
     }
   })
+
+  it.each(['oci', 'process'] as const)(
+    'close() leaves no links of locks in its folder, also if the sandbox is used afterwards (%s)',
+    async (isolator) => {
+      const own = path.join(root, `closing-${isolator}`)
+      // Images contain foreign files with such names.
+      const locks = async () =>
+        (await readdir(own, { recursive: true })).filter((name) => /^(?!images).*\block(\.|$)/.test(name))
+      const provider = new EngineProvider({ isolator, root: own })
+      const sandbox = await provider.create({ lifetimeMs: 60_000 })
+      await sandbox.extendTimeout(90_000)
+      // Without this the test would also pass if the engine took no locks at all.
+      expect(await locks()).toEqual([expect.stringMatching(/^lock\.[a-z2-7]{8}$/)])
+      await provider.close()
+      expect(await locks()).toEqual([])
+      await sandbox.extendTimeout(120_000)
+      expect(await locks()).toEqual([])
+      await sandbox.destroy()
+      await provider.close()
+      expect(await locks()).toEqual([])
+    },
+  )
 
   it('reports out of memory from the kernel’s count, and not after an ordinary kill', async () => {
     const provider = new EngineProvider({ isolator: 'oci', root })
@@ -167,8 +190,9 @@ describe('EngineProvider on oci', () => {
     [{ image: '../ubuntu' }, 'invalid_argument', 'image'],
     [{ image: '/no/such/rootfs' }, 'invalid_argument', 'rootfs'],
     [{ resources: { diskMb: 1 } }, 'invalid_argument', 'disk'],
-    [{ providerOptions: { netwrok: 'open' } }, 'invalid_argument', 'netwrok'],
-    [{ providerOptions: { network: 'bridge' } }, 'invalid_argument', 'bridge'],
+    [{ providerOptions: { mount: [] } }, 'invalid_argument', 'mount'],
+    [{ providerOptions: { network: 'open' } }, 'invalid_argument', 'network'],
+    [{ network: 'bridge' }, 'invalid_argument', 'bridge'],
     [{ providerOptions: { mounts: [{ source: 'data', target: '/data' }] } }, 'invalid_argument', 'source'],
     [{ providerOptions: { account: 'root' } }, 'invalid_argument', 'root'],
     [{ providerOptions: { account: 'a:0:0' } }, 'invalid_argument', 'account'],
@@ -176,7 +200,7 @@ describe('EngineProvider on oci', () => {
     [{ snapshotId: 'x' }, 'not_found', 'snapshot'],
   ])('rejects %j and leaves nothing behind', async (options, code, word) => {
     const provider = new EngineProvider({ isolator: 'oci', root })
-    await expect(provider.create(options)).rejects.toMatchObject({
+    await expect(provider.create(options as CreateSandboxOpts)).rejects.toMatchObject({
       code,
       message: expect.stringContaining(word),
     })

@@ -1,23 +1,26 @@
+import { posix } from 'node:path'
 import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/runner-client'
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import { errnoHint, type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
+import { type Access, errnoHint, type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
 export class EngineFiles implements FilesDriver {
   readonly #client: () => Promise<RunnerClient>
   readonly #cwd: string
+  readonly #access: Access
 
-  constructor(client: () => Promise<RunnerClient>, workdir: string) {
+  constructor(client: () => Promise<RunnerClient>, workdir: string, access: Access) {
     this.#client = client
     this.#cwd = workdir
+    this.#access = access
   }
 
   async readStream(path: string, { start, end }: { start: number; end?: number }, { signal }: CallOptions) {
     const { files } = await this.#client()
     const length = end === undefined ? undefined : end - start
     const range = { cwd: this.#cwd, offset: start, length, signal }
-    const { facts, content } = await named(path, files.readStream(path, range))
+    const { facts, content } = await this.#named(path, files.readStream(path, range))
     if (facts.kind === 'directory') throw new SandboxError('is_a_directory', `${path} is a directory.`)
     return content
   }
@@ -29,7 +32,10 @@ export class EngineFiles implements FilesDriver {
     { signal }: CallOptions,
   ): Promise<void> {
     const { files } = await this.#client()
-    await named(path, files.write(path, chunks, { cwd: this.#cwd, mode, append, parents: true, signal }))
+    await this.#named(
+      path,
+      files.write(path, chunks, { cwd: this.#cwd, mode, append, parents: true, signal }),
+    )
   }
 
   async list(
@@ -53,7 +59,7 @@ export class EngineFiles implements FilesDriver {
 
   async stat(path: string, { follow }: { follow: boolean }, { signal }: CallOptions): Promise<FileStat> {
     const { files } = await this.#client()
-    return statOf(await named(path, files.stat(path, { cwd: this.#cwd, noFollow: !follow, signal })))
+    return statOf(await this.#named(path, files.stat(path, { cwd: this.#cwd, noFollow: !follow, signal })))
   }
 
   async mkdir(
@@ -62,12 +68,12 @@ export class EngineFiles implements FilesDriver {
     { signal }: CallOptions,
   ): Promise<void> {
     const { files } = await this.#client()
-    await named(path, files.mkdir(path, { cwd: this.#cwd, parents: recursive, mode, signal }))
+    await this.#named(path, files.mkdir(path, { cwd: this.#cwd, parents: recursive, mode, signal }))
   }
 
   async rename(from: string, to: string, { signal }: CallOptions): Promise<void> {
     const { files } = await this.#client()
-    await named(`${from} to ${to}`, files.rename(from, to, { cwd: this.#cwd, signal }))
+    await this.#named(`${from} to ${to}`, files.rename(from, to, { cwd: this.#cwd, signal }))
   }
 
   async rm(
@@ -76,12 +82,12 @@ export class EngineFiles implements FilesDriver {
     { signal }: CallOptions,
   ): Promise<void> {
     const { files } = await this.#client()
-    await named(path, files.remove(path, { cwd: this.#cwd, recursive, force, signal }))
+    await this.#named(path, files.remove(path, { cwd: this.#cwd, recursive, force, signal }))
   }
 
   async chmod(path: string, mode: number, { signal }: CallOptions): Promise<void> {
     const { files } = await this.#client()
-    await named(path, files.chmod(path, mode, { cwd: this.#cwd, signal }))
+    await this.#named(path, files.chmod(path, mode, { cwd: this.#cwd, signal }))
   }
 
   /** The protocol has no call for this; every image that can run anything has `ln`. */
@@ -103,7 +109,10 @@ export class EngineFiles implements FilesDriver {
 
   async readlink(path: string, { signal }: CallOptions): Promise<string> {
     const { files } = await this.#client()
-    const { kind, target } = await named(path, files.stat(path, { cwd: this.#cwd, noFollow: true, signal }))
+    const { kind, target } = await this.#named(
+      path,
+      files.stat(path, { cwd: this.#cwd, noFollow: true, signal }),
+    )
     if (kind !== 'symlink' || !target)
       throw new SandboxError('invalid_argument', `${path} is not a symbolic link.`)
     return Buffer.from(target).toString('utf8')
@@ -111,19 +120,20 @@ export class EngineFiles implements FilesDriver {
 
   async watch(path: string, { recursive }: { recursive: boolean }, { signal }: CallOptions) {
     const { files } = await this.#client()
-    return changesOf(await named(path, files.watch(path, { cwd: this.#cwd, recursive, signal })))
+    return changesOf(await this.#named(path, files.watch(path, { cwd: this.#cwd, recursive, signal })))
   }
-}
 
-/** Adds the path to an error of the runner. */
-async function named<T>(path: string, work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (!SandboxError.is(error) || error.code === 'aborted') throw error
-    const { code, message, details } = error
-    const hint = errnoHint(details.errno as number | undefined, path)
-    throw new SandboxError(code, `${path}: ${message}`, { cause: error, details, hint })
+  /** Adds the path to an error of the runner. */
+  async #named<T>(path: string, work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      if (!SandboxError.is(error) || error.code === 'aborted') throw error
+      const { code, message, details } = error
+      const absolute = posix.resolve(this.#cwd, path)
+      const hint = errnoHint(details.errno as number | undefined, absolute, this.#access)
+      throw new SandboxError(code, `${path}: ${message}`, { cause: error, details, hint })
+    }
   }
 }
 

@@ -50,6 +50,34 @@ describe('sandboxes of an image with only busybox', () => {
     if (!busybox) skip('needs a static busybox: npm test fetches it on Debian')
   })
 
+  it('root changes files of the image, and a fork keeps them', async ({ skip }) => {
+    if (process.getuid?.() !== 0) skip('only root gives a sandbox a root user')
+    const { path } = writeLayout(join(bench.folder, 'for-root'), {
+      layers: [busyboxLayer(), tar([folder('usr'), file('usr/tool', 'old', { mode: 0o600, uid: 0 })])],
+      config: { Env: ['PATH=/bin'], User: '4242:4343' },
+    })
+    await bench.store.import(path, { name: 'for-root' })
+    const sandbox = await provider.create({ image: 'for-root', user: 'root' })
+    const sh = async (box: Pick<typeof sandbox, 'runCommand'>, line: string) => {
+      const { stdout, stderr } = await box.runCommand({ cmd: 'sh', args: ['-c', line] })
+      return stdout + stderr
+    }
+    expect(
+      await sh(
+        sandbox,
+        'id -u; cat /usr/tool; echo new > /usr/tool; touch /bin/added; stat -c %u /bin/added',
+      ),
+    ).toBe('0\nold0\n')
+    const [copy] = await sandbox.fork()
+    if (!copy || copy instanceof Error) throw copy
+    expect(await sh(copy, 'id -u; cat /usr/tool; ls /bin/added')).toBe('0\nnew\n/bin/added\n')
+    await copy.destroy()
+    const plain = await provider.create({ image: 'for-root' })
+    expect(await sh(plain, 'id -u; cat /usr/tool')).toMatch(/^4242\n.*Permission denied/)
+    await plain.destroy()
+    await sandbox.destroy()
+  })
+
   it('use its layers, environment, user and working folder, with sh as the shell', async () => {
     const lower = [
       folder('data', { mode: 0o755 }),

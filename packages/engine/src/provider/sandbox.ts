@@ -12,7 +12,14 @@ import type {
 } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/internal'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from '@sandkasten/sdk/provider'
+import type {
+  Access,
+  Checked,
+  NormalNetwork,
+  ProcessDriver,
+  ProcessSpec,
+  SandboxDriver,
+} from '@sandkasten/sdk/provider'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { Binding } from './disks/disks.ts'
 import type { EngineDriver } from './driver.ts'
@@ -23,19 +30,31 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths: readonly string[]
+  readonly ports: readonly number[]
+  network: NormalNetwork
   readonly files: EngineFiles
   readonly bound = true
   readonly #driver: EngineDriver
   readonly #programs = new RunnerPrograms(this)
   #incarnation: string
 
-  constructor(driver: EngineDriver, record: SandboxRecord, workdir: string) {
+  constructor(
+    driver: EngineDriver,
+    record: SandboxRecord,
+    workdir: string,
+    access: Access,
+    network: NormalNetwork,
+  ) {
     this.#driver = driver
+    this.network = network
     this.sandboxId = record.sandboxId
     if (record.name !== undefined) this.name = record.name
+    this.ports = record.ports ?? []
     this.#incarnation = record.incarnation
     this.workdir = workdir
-    this.files = new EngineFiles(() => this.client(), workdir)
+    this.writablePaths = access.writablePaths
+    this.files = new EngineFiles(() => this.client(), workdir, access)
   }
 
   /** A connection to the runner, if this handle may act on the sandbox now. */
@@ -84,7 +103,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     return this.#programs.listProcesses()
   }
 
-  async openShell(options: OpenShellOptions, call: CallOptions): Promise<SandboxShell> {
+  async openShell(options: Checked<OpenShellOptions>, call: CallOptions): Promise<SandboxShell> {
     const record = await this.#check()
     const login = options.login ?? this.#driver.defaults.login
     const place = { cwd: this.#path(options.cwd), env: { ...record.envVars, ...options.env }, login }
@@ -92,7 +111,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   }
 
   async openTerminal(
-    options: OpenTerminalOptions & { cols: number; rows: number },
+    options: Checked<OpenTerminalOptions> & { cols: number; rows: number },
     call: CallOptions,
   ): Promise<SandboxTerminal> {
     const record = await this.#check()
@@ -110,7 +129,7 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   async getEndpoint(port: number): Promise<SandboxEndpoint> {
     const record = await this.#check()
     const local = await this.#driver.forwards(record).localPort(port)
-    return { url: `http://127.0.0.1:${local}`, headers: {} }
+    return { url: `http://127.0.0.1:${local}`, headers: {}, forwarded: true }
   }
 
   async stop(): Promise<void> {
@@ -144,6 +163,13 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
   async extendTimeout(ms: number): Promise<void> {
     await this.#check({ paused: true })
     await this.#driver.extend(this.sandboxId, ms)
+  }
+
+  /** Also of a stopped sandbox: it applies to the next start. */
+  async setNetwork(network: NormalNetwork): Promise<void> {
+    const record = await this.#driver.current(this.sandboxId)
+    if (record.status !== 'stopped') await this.#check({ paused: true })
+    this.network = await this.#driver.setNetwork(record, network)
   }
 
   async ready(): Promise<void> {

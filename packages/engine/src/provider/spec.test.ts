@@ -11,9 +11,27 @@ describe('planOf', () => {
     const MiB = 1024 * 1024
     expect(await planOf(nothing, engineDefaults, noImages)).toMatchObject({
       image: 'host',
-      limits: { memoryBytes: 1024 * MiB, cpus: 1, pids: 512, tmpBytes: 256 * MiB },
+      limits: { memoryBytes: 1024 * MiB, cpus: 1, pids: 512 },
       mounts: [],
       network: 'none',
+    })
+    // On the disk.
+    expect((await planOf(nothing, engineDefaults, noImages)).limits).not.toHaveProperty('tmpBytes')
+  })
+
+  it.each([
+    [{ tmp: 'memory' }, 256],
+    [{ tmpMb: 3 }, 3],
+    [{ tmp: 'memory', tmpMb: 4 }, 4],
+    [{ tmp: 'disk' }, undefined],
+  ])('puts /tmp where %j says', async (providerOptions, megabytes) => {
+    const { limits } = await planOf({ ...nothing, providerOptions }, engineDefaults, noImages)
+    expect(limits.tmpBytes).toBe(megabytes && megabytes * 1024 * 1024)
+  })
+
+  it.each([{ tmp: 'ram' }, { tmp: 'disk', tmpMb: 1 }])('rejects %j', async (providerOptions) => {
+    await expect(planOf({ ...nothing, providerOptions }, engineDefaults, noImages)).rejects.toMatchObject({
+      code: 'invalid_argument',
     })
   })
 
@@ -23,7 +41,8 @@ describe('planOf', () => {
         ...nothing,
         image: '/rootfs',
         resources: { memoryMb: 64, vcpus: 0.5 },
-        providerOptions: { pids: 9, tmpMb: 1, network: 'open' },
+        network: 'open',
+        providerOptions: { pids: 9, tmpMb: 1 },
       },
       engineDefaults,
       noImages,

@@ -1,8 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs'
 import path from 'node:path'
-import { SandboxError } from '@sandkasten/sdk'
+import { SandboxError, type VolumeMount } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/internal'
-import type { CreateSpec } from '@sandkasten/sdk/provider'
+import type { CreateSpec, NormalNetwork } from '@sandkasten/sdk/provider'
 import type { ImageLayers } from '../images/index.ts'
 import type { HostMount, IsolatorSpec } from '../isolators/isolator.ts'
 import { checkedVolume } from '../volumes/volumes.ts'
@@ -13,8 +13,11 @@ export interface EngineDefaults {
   readonly memoryMb: number
   readonly vcpus: number
   readonly pids: number
+  /** Where `/tmp` is: on the sandbox's disk, or in memory and empty after each start. */
+  readonly tmp: 'disk' | 'memory'
+  /** The size of a `/tmp` in memory. */
   readonly tmpMb: number
-  readonly network: 'none' | 'open'
+  readonly network: NormalNetwork
   /** Without one, a disk has no limit. */
   readonly diskMb?: number
   /** Whether shells are login shells. */
@@ -26,6 +29,7 @@ export const engineDefaults: EngineDefaults = {
   memoryMb: 1024,
   vcpus: 1,
   pids: 512,
+  tmp: 'disk',
   tmpMb: 256,
   network: 'none',
   login: true,
@@ -33,12 +37,17 @@ export const engineDefaults: EngineDefaults = {
 
 /** The engine's own options, in `providerOptions` of `create`. */
 export interface EngineOptions {
-  network?: 'none' | 'open'
   /** Folders and files of this machine, read-only unless a mount says otherwise. */
   mounts?: ReadonlyArray<FolderMount>
   /** Volumes of this provider. Many may read one, and one sandbox at a time may write. */
   volumes?: ReadonlyArray<VolumeMount>
   pids?: number
+  /**
+   * Where `/tmp` is. `disk` (the default): it is kept like any other folder. `memory`: it is empty after each start,
+   * is in no snapshot or fork, and counts as memory.
+   */
+  tmp?: 'disk' | 'memory'
+  /** The size of a `/tmp` in memory. Implies `tmp: 'memory'`. */
   tmpMb?: number
   /**
    * The name of the sandbox's user instead of `sandbox`; its home is `/home/<account>`. For the image `host` only. A
@@ -57,14 +66,12 @@ export interface FolderMount {
   readonly readOnly?: boolean
 }
 
-export interface VolumeMount {
-  readonly name: string
-  readonly target: string
-  readonly readOnly?: boolean
-}
-
 /** The part of the record that is needed to start the sandbox again. */
-export interface EngineExtra extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers'> {
+export interface EngineExtra
+  extends Omit<IsolatorSpec, 'sandboxId' | 'folder' | 'env' | 'layers' | 'network' | 'authority'> {
+  readonly network: NormalNetwork
+  /** The network `none` is that of a policy that allows nothing: it was set while the sandbox ran. */
+  readonly closed?: true | undefined
   /** Ids of the layers below its disk, uppermost first. */
   readonly layers: readonly string[]
   readonly volumes: readonly VolumeMount[]
@@ -93,14 +100,15 @@ export async function planOf(
       memoryBytes: positive(memoryMb, 'resources.memoryMb') * 1024 * 1024,
       cpus: positive(vcpus, 'resources.vcpus'),
       pids: positive(options.pids ?? defaults.pids, 'providerOptions.pids'),
-      tmpBytes: positive(options.tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024,
+      ...tmpOf(options, defaults),
       shmBytes: 64 * 1024 * 1024,
       openFiles: 4096,
       diskBytes: diskMb === undefined ? undefined : diskBytes(diskMb),
     },
     mounts: (options.mounts ?? []).map(checkedMount),
-    network: options.network ?? defaults.network,
+    network: spec.network ?? defaults.network,
     hostname: 'sandbox',
+    ...(spec.user === 'root' ? { user: 'root' as const } : {}),
     layers: [],
     volumes: (options.volumes ?? []).map(checkedVolumeMount),
   }
@@ -113,6 +121,11 @@ export function extraOf(record: SandboxRecord): EngineExtra {
 
 export function withExtra(record: SandboxRecord, extra: EngineExtra): SandboxRecord {
   return { ...record, extra: { ...extra } }
+}
+
+/** The network of a spec whose gateway is not known yet; `SandboxNetworks` adds it for a start. */
+export function networkBefore({ network }: EngineExtra): IsolatorSpec['network'] {
+  return typeof network === 'object' ? 'none' : network
 }
 
 async function imageOf(
@@ -150,7 +163,7 @@ export function homeOf(account: string): string {
 }
 
 function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
-  const known = ['network', 'mounts', 'volumes', 'pids', 'tmpMb', 'account']
+  const known = ['mounts', 'volumes', 'pids', 'tmp', 'tmpMb', 'account']
   for (const key of Object.keys(given ?? {})) {
     if (!known.includes(key))
       throw new SandboxError('invalid_argument', `The engine has no option \`${key}\`.`, {
@@ -158,11 +171,21 @@ function checkedOptions(given: CreateSpec['providerOptions']): EngineOptions {
       })
   }
   const options = (given ?? {}) as EngineOptions
-  if (options.network !== undefined && options.network !== 'none' && options.network !== 'open')
-    throw new SandboxError('invalid_argument', `There is no network “${String(options.network)}”.`, {
-      hint: 'Use none or open.',
+  if (options.tmp !== undefined && options.tmp !== 'disk' && options.tmp !== 'memory')
+    throw new SandboxError('invalid_argument', `\`providerOptions.tmp\` is ${String(options.tmp)}.`, {
+      hint: 'Use disk or memory.',
+    })
+  if (options.tmp === 'disk' && options.tmpMb !== undefined)
+    throw new SandboxError('invalid_argument', '`providerOptions.tmpMb` needs a /tmp in memory.', {
+      hint: 'Give no size for a /tmp on the disk: it counts against the limit of the disk. Or put /tmp in memory.',
     })
   return options
+}
+
+/** Without a size, the isolator leaves `/tmp` on the disk. */
+function tmpOf({ tmp, tmpMb }: EngineOptions, defaults: EngineDefaults): { tmpBytes?: number } {
+  const size = positive(tmpMb ?? defaults.tmpMb, 'providerOptions.tmpMb') * 1024 * 1024
+  return (tmp ?? (tmpMb === undefined ? defaults.tmp : 'memory')) === 'memory' ? { tmpBytes: size } : {}
 }
 
 function checkedMount(mount: FolderMount): HostMount {

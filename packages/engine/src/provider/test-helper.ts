@@ -1,4 +1,47 @@
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, globSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import path from 'node:path'
+import { ControlConnection } from '../egress/control.ts'
+import { gatewayFolder } from '../egress/gateway-user.ts'
+
+/** Ends the gateway of a root without sandboxes, and removes its folder; it would end by itself in a minute. */
+export async function removeGateway(root: string, runFolder = '/run/sandkasten'): Promise<void> {
+  const folder = path.join(runFolder, gatewayFolder(root))
+  const connection = await ControlConnection.open(path.join(folder, 'egress/control.sock')).catch(() => {})
+  const answer = await connection?.request('hello', { version: 1 })
+  if (typeof answer?.pid === 'number') process.kill(answer.pid, 'SIGKILL')
+  await connection?.closed
+  rmSync(folder, { recursive: true, force: true })
+}
+
+/**
+ * Two servers at an address of this machine. A policy that names the address reaches them; no packet leaves the machine.
+ */
+export async function egressTargets() {
+  const all = Object.values(networkInterfaces()).flat()
+  const own = all.find((one) => one!.family === 'IPv4' && !one!.internal)?.address ?? '127.0.0.1'
+  const servers = await Promise.all(
+    [0, 1].map(async () => {
+      const server = createServer((_, response) => response.end('ok')).listen(0, own)
+      server.keepAliveTimeout = 120_000
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const [allowed, denied] = servers.map((server) => ({
+    host: own,
+    port: (server.address() as AddressInfo).port,
+  }))
+  return {
+    targets: { allowed: allowed!, denied: denied! },
+    close: () => {
+      for (const server of servers) server.close().closeAllConnections()
+    },
+  }
+}
 
 /** Remains of a sandbox on this machine: processes that name it, mounts, control groups, sockets. */
 export function leftoversOf(sandboxId: string): string[] {

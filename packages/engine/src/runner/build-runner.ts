@@ -1,40 +1,48 @@
 /**
- * Returns the path of the runner's binary and builds it first if its source changed. For tests, benchmarks and
- * development: a release carries the binary.
+ * Returns the path of a binary and builds it first if its source changed. For tests, benchmarks and development: a
+ * release carries the binaries.
  */
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { findRust, pathWith, type SearchOptions } from './rust.ts'
-import { builtRunner, runnerFolder } from './source.ts'
+import { builtProgram, type Program, sourceFolder } from './source.ts'
 
-let built: Promise<string> | undefined
+const built = new Map<Program, Promise<string>>()
 
 /** `onBuild` is called before a build. The next call retries a failed build. */
 export function buildRunner(onBuild?: () => void): Promise<string> {
-  built ??= build(onBuild).catch((error) => {
-    built = undefined
-    throw error
-  })
-  return built
+  return buildProgram('runner', onBuild)
 }
 
-async function build(onBuild: (() => void) | undefined): Promise<string> {
-  return builtRunner() ?? runBuild({ onBuild })
+export function buildProgram(program: Program, onBuild?: () => void): Promise<string> {
+  const known = built.get(program)
+  if (known) return known
+  const building = build(program, onBuild).catch((error) => {
+    built.delete(program)
+    throw error
+  })
+  built.set(program, building)
+  return building
+}
+
+async function build(program: Program, onBuild: (() => void) | undefined): Promise<string> {
+  return builtProgram(program) ?? runBuild({ program, onBuild })
 }
 
 /** Runs `build.sh` with a Rust that is new enough. The error of a failed build carries cargo’s own output. */
 export async function runBuild(
   options: SearchOptions & { script?: string; onBuild?: (() => void) | undefined } = {},
 ): Promise<string> {
-  const { env = process.env, script = path.join(runnerFolder, 'build.sh') } = options
+  const { env = process.env, program = 'runner' } = options
+  const { script = path.join(sourceFolder(program), 'build.sh') } = options
   const { rust, needed, unusable } = await findRust(options)
   if (!rust)
     throw new SandboxError(
       'unavailable',
-      `Building the runner needs Rust ${needed} or newer, ${absent(unusable)}.`,
+      `Building the ${program} needs Rust ${needed} or newer, ${absent(unusable)}.`,
       {
-        hint: `Install it with rustup (https://rustup.rs), or on Debian as root with npm start. Or set SANDKASTEN_RUNNER to the path of a built runner.`,
+        hint: `Install it with rustup (https://rustup.rs), or on Debian as root with npm start. Or set SANDKASTEN_${program.toUpperCase()} to the path of a built ${program}.`,
       },
     )
   options.onBuild?.()
@@ -47,10 +55,10 @@ export async function runBuild(
       reject(
         new SandboxError(
           'unavailable',
-          `Cannot build the runner: cargo ${rust.version} ${reason}.\n${output}`,
+          `Cannot build the ${program}: cargo ${rust.version} ${reason}.\n${output}`,
           {
             cause: error,
-            hint: 'Fix the errors that cargo reports and try again. runner/build.sh shows the full output.',
+            hint: `Fix the errors that cargo reports and try again. ${program}/build.sh shows the full output.`,
           },
         ),
       )

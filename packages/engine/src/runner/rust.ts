@@ -1,10 +1,10 @@
-/** Finds a Rust that can build the runner. `npm start` and `npm test` use it too, to decide whether to install Rust. */
+/** Finds a Rust that can build our programs. `npm start` and `npm test` use it too, to decide whether to install Rust. */
 import { execFile } from 'node:child_process'
 import { accessSync, constants, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { neededRust, runnerFolder } from './source.ts'
+import { neededRust, type Program, runnerFolder } from './source.ts'
 
 export interface Rust {
   /** The folder of `cargo` and `rustc`. Put it first in PATH: an older cargo may come before it. */
@@ -14,13 +14,15 @@ export interface Rust {
 
 export interface RustSearch {
   readonly rust?: Rust
-  /** The `rust-version` of the runner’s Cargo.toml. */
+  /** The `rust-version` of the program’s Cargo.toml. */
   readonly needed: string
   /** Toolchains that are not usable, with the reason: `/usr/bin (1.63.0)`. */
   readonly unusable: readonly string[]
 }
 
 export interface SearchOptions {
+  /** The program to build. Default: the runner. */
+  readonly program?: Program
   /** Default: `process.env`. */
   readonly env?: NodeJS.ProcessEnv
   /** Searched after PATH. Default: the folders where rustup and Debian install cargo. */
@@ -31,7 +33,7 @@ export async function findRust(options: SearchOptions = {}): Promise<RustSearch>
   const { env = process.env } = options
   const onPath = (env.PATH ?? '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
   const folders = new Set([...onPath, ...(options.usualFolders ?? usualFolders(env))])
-  const needed = neededRust()
+  const needed = neededRust(options.program)
   const unusable: string[] = []
   const seen = new Set<string>()
   for (const folder of folders) {

@@ -1,34 +1,19 @@
-import { chmodSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
-import { SandboxError } from '@sandkasten/sdk'
+import {
+  type CallOptions,
+  type CreateVolumeOptions,
+  SandboxError,
+  type VolumeAdmin,
+  type VolumeInfo,
+} from '@sandkasten/sdk'
 import { errnoOf, guarded, identityOf, isAlive, sweepLocks, withLock } from '@sandkasten/sdk/internal'
-import { randomId } from '@sandkasten/sdk/provider'
+import { randomId, throwIfAborted } from '@sandkasten/sdk/provider'
 import { readJson, removePartials, writeAtomically } from '../layers/atomic-file.ts'
 import type { Trees } from '../layers/index.ts'
 import { namesIn } from '../read-files.ts'
+import { canLimitVolumes, createFileSystem, volumeBytes } from './limited-volume.ts'
 import { type WriterClaim, WriterClaims } from './writers.ts'
-
-/** A folder that outlives the sandboxes it is mounted in. */
-export interface VolumeInfo {
-  readonly name: string
-  readonly createdAt: Date
-  readonly sizeBytes: number
-  /** The sandbox that may write to it now. */
-  readonly writer?: string
-}
-
-export interface VolumeAdmin {
-  /** Throws `conflict` if the volume exists. */
-  create(name: string): Promise<VolumeInfo>
-  /** Throws `not_found`. */
-  get(name: string): Promise<VolumeInfo>
-  list(): Promise<VolumeInfo[]>
-  /**
-   * Removes the volume and its content. Returns false if it does not exist. Throws `conflict` while any sandbox, even a
-   * stopped one, mounts it.
-   */
-  remove(name: string): Promise<boolean>
-}
 
 /** The information about sandboxes that volumes need. */
 export interface VolumeUsers {
@@ -39,8 +24,9 @@ export interface VolumeUsers {
 }
 
 /**
- *     volumes/<name>/volume.json   the creation time
+ *     volumes/<name>/volume.json   the creation time and the size limit
  *     volumes/<name>/data/         the mounted folder, with the owners that sandboxes see
+ *     volumes/<name>/data.ext4     instead of it, if the volume has a size limit; see limited-volume.ts
  *     volumes/<name>/writer.json   which sandbox may write, see writers.ts
  *     volumes/.…                   volumes that are being created or removed
  */
@@ -57,12 +43,20 @@ export class Volumes implements VolumeAdmin {
     this.writers = new WriterClaims((name) => path.join(this.#folder, name), users)
   }
 
-  dataOf(name: string): string {
-    return path.join(this.#folder, checkedVolume(name), 'data')
+  /** What sandboxes mount: a folder, or a file with a file system that contains the folder. */
+  sourceOf(name: string): { source: string; fileSystem: boolean } {
+    const folder = path.join(this.#folder, checkedVolume(name))
+    const limited = path.join(folder, 'data.ext4')
+    return existsSync(limited)
+      ? { source: limited, fileSystem: true }
+      : { source: path.join(folder, 'data'), fileSystem: false }
   }
 
-  async create(name: string): Promise<VolumeInfo> {
+  async create(name: string, { limitMb, signal }: CreateVolumeOptions = {}): Promise<VolumeInfo> {
+    throwIfAborted(signal, 'Creating the volume')
     const folder = path.join(this.#folder, checkedVolume(name))
+    const bytes = limitMb === undefined ? undefined : volumeBytes(limitMb)
+    if (bytes !== undefined && !canLimitVolumes()) throw cannotLimit()
     const { pid, started = '' } = await identityOf(process.pid)
     const draft = path.join(this.#folder, `.${randomId()}.${pid}-${started}`)
     await guarded(`Cannot create the volume ${name}`, async () => {
@@ -72,11 +66,13 @@ export class Volumes implements VolumeAdmin {
         // Each image has its own user, so everyone may write here. The folder above limits who can reach it.
         mkdirSync(path.join(draft, 'data'))
         chmodSync(path.join(draft, 'data'), 0o777)
+        if (bytes !== undefined) await createFileSystem(draft, bytes)
         await writeAtomically(
           path.join(draft, 'volume.json'),
-          { version: 1, createdAt: Date.now() },
+          { version: 1, createdAt: Date.now(), limitMb },
           { durable: true },
         )
+        throwIfAborted(signal, 'Creating the volume')
         renameSync(draft, folder)
       } catch (error) {
         rmSync(draft, { recursive: true, force: true })
@@ -89,34 +85,25 @@ export class Volumes implements VolumeAdmin {
     return this.get(name)
   }
 
-  async get(name: string): Promise<VolumeInfo> {
-    const folder = path.join(this.#folder, checkedVolume(name))
-    const record = readJson<{ createdAt: number }>(path.join(folder, 'volume.json'))
-    if (!record) throw noVolume(name)
-    const { bytes } = await this.#trees.measure(this.dataOf(name))
-    const writer = await this.writers.of(name)
-    return {
-      name,
-      createdAt: new Date(record.createdAt),
-      sizeBytes: bytes,
-      writer,
-    }
+  async get(name: string, { signal }: CallOptions = {}): Promise<VolumeInfo> {
+    throwIfAborted(signal, 'Reading the volume')
+    const info = await this.#info(name)
+    if (!info) throw noVolume(name)
+    if (info.sizeBytes !== undefined) return info
+    const { bytes } = await this.#trees.measure(this.sourceOf(name).source)
+    return { ...info, sizeBytes: bytes }
   }
 
-  async list(): Promise<VolumeInfo[]> {
+  /** Does not measure volumes without a limit, because that reads all their folders. */
+  async list({ signal }: CallOptions = {}): Promise<VolumeInfo[]> {
+    throwIfAborted(signal, 'Listing the volumes')
     const names = namesIn(this.#folder).filter((name) => namePattern.test(name) && name !== 'lock')
-    const infos = await Promise.all(
-      names.sort().map((name) =>
-        this.get(name).catch((error) => {
-          // Removed since the listing.
-          if (!SandboxError.is(error, 'not_found', 'file_not_found')) throw error
-        }),
-      ),
-    )
+    const infos = await Promise.all(names.sort().map((name) => this.#info(name)))
     return infos.filter((info) => info !== undefined)
   }
 
-  async remove(name: string): Promise<boolean> {
+  async remove(name: string, { signal }: CallOptions = {}): Promise<boolean> {
+    throwIfAborted(signal, 'Removing the volume')
     const folder = path.join(this.#folder, checkedVolume(name))
     if (!existsSync(folder)) return false
     const trash = path.join(this.#folder, `.trash-${randomId()}`)
@@ -141,7 +128,7 @@ export class Volumes implements VolumeAdmin {
    */
   async need(names: readonly string[]): Promise<void> {
     await this.#locked(async () => {
-      const gone = names.find((name) => !existsSync(this.dataOf(name)))
+      const gone = names.find((name) => !existsSync(this.sourceOf(name).source))
       if (gone !== undefined) throw noVolume(gone)
     })
   }
@@ -162,6 +149,22 @@ export class Volumes implements VolumeAdmin {
     }
   }
 
+  async #info(name: string): Promise<VolumeInfo | undefined> {
+    const file = path.join(this.#folder, checkedVolume(name), 'volume.json')
+    const record = readJson<{ createdAt: number; limitMb?: number }>(file)
+    if (!record) return undefined
+    const { source, fileSystem } = this.sourceOf(name)
+    // The file is sparse: its blocks are what the volume uses on this machine.
+    const blocks = fileSystem ? statSync(source, { throwIfNoEntry: false })?.blocks : undefined
+    return {
+      name,
+      createdAt: new Date(record.createdAt),
+      limitMb: record.limitMb,
+      sizeBytes: blocks === undefined ? undefined : blocks * 512,
+      writer: await this.writers.of(name),
+    }
+  }
+
   async #locked<T>(work: () => Promise<T>): Promise<T> {
     await guarded('Cannot create the folder for volumes', async () => {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
@@ -176,6 +179,12 @@ export function checkedVolume(name: string): string {
   if (typeof name === 'string' && namePattern.test(name) && name !== 'lock') return name
   throw new SandboxError('invalid_argument', `“${String(name)}” is not a valid volume name.`, {
     hint: 'Use 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit. “lock” is reserved.',
+  })
+}
+
+function cannotLimit(): SandboxError {
+  return new SandboxError('unsupported', 'The size of volumes cannot be limited here.', {
+    hint: 'Omit limitMb; or run as root, with loop devices and e2fsprogs.',
   })
 }
 

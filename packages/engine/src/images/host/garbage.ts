@@ -4,6 +4,7 @@ import { errnoOf } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../../read-files.ts'
 import { hostImage } from './host.ts'
+import { hostRootName } from './root.ts'
 
 /** Longer than any start takes. After this time a start has mounted its skeleton or has failed. */
 const SETTLED_MS = 60 * 60 * 1000
@@ -15,12 +16,13 @@ const SETTLED_MS = 60 * 60 * 1000
  */
 export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   const names = namesIn(imagesFolder).filter((name) =>
-    /^host-[0-9a-f]{16}(\.[0-9a-f]{12}|\.gone-\w+)?$/.test(name),
+    /^host(root)?-[0-9a-f]{16}(\.[0-9a-f]{12}|\.gone-\w+)?$/.test(name),
   )
   if (names.length < 2) return []
   const current = hostImage(imagesFolder, host).layer
   if (!isSettled(current)) return []
-  const old = names.filter((name) => join(imagesFolder, name) !== current)
+  const kept = [current, join(imagesFolder, hostRootName(host))]
+  const old = names.filter((name) => !kept.includes(join(imagesFolder, name)))
   const mounted = mountedByShims()
   // If the mounts of a process cannot be read, remove nothing.
   if (mounted === undefined) return []
@@ -32,7 +34,7 @@ export function collectHostImages(imagesFolder: string, host = '/'): string[] {
     return isSettled(path) && !isMounted(path)
   })
   for (const name of gone) {
-    const trash = join(imagesFolder, `${name.slice(0, 21)}.gone-${randomId(8)}`)
+    const trash = join(imagesFolder, `${/^\w+-[0-9a-f]+/.exec(name)?.[0]}.gone-${randomId(8)}`)
     renameSync(join(imagesFolder, name), trash)
     rmSync(trash, { recursive: true, force: true })
   }
@@ -47,7 +49,7 @@ function mountedByShims(): string[] | undefined {
       if (!readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('shim')) continue
       const lines = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
       const paths = lines.map((line) => line.split(' ')[3] ?? '')
-      roots.push(...paths.filter((root) => /\/host-[0-9a-f]{16}$/.test(root)).map(unescaped))
+      roots.push(...paths.filter((root) => /\/host(root)?-[0-9a-f]{16}$/.test(root)).map(unescaped))
     } catch (error) {
       // A process that has ended has no mounts.
       if (errnoOf(error) === 'EACCES' || errnoOf(error) === 'EPERM') return undefined

@@ -60,12 +60,16 @@ export function lookUp(layers: readonly LayerView[], path: string): Found {
 }
 
 /** Reads a small text file of the image. Undefined if it does not exist or is not a file. */
-export function readText(layers: readonly LayerView[], path: string): string | undefined {
+export function readText(
+  layers: readonly LayerView[],
+  path: string,
+  mostBytes = 1024 * 1024,
+): string | undefined {
   const { file, stats } = lookUp(layers, path)
   if (file === undefined || !stats?.isFile()) return undefined
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
-    if (fstatSync(descriptor).size > 1024 * 1024) throw broken(`its ${path} is too large`)
+    if (fstatSync(descriptor).size > mostBytes) throw broken(`its ${path} is too large`)
     return readFileSync(descriptor, 'utf8')
   } finally {
     closeSync(descriptor)

@@ -34,7 +34,14 @@ export interface ContainerInput {
 
 /** How the engine reaches the runner: by its socket in a shared folder, or through an exec. */
 export type Reach =
-  | { readonly how: 'socket'; readonly runner: string; readonly folder: string; readonly chown: boolean }
+  | {
+      readonly how: 'socket'
+      readonly runner: string
+      readonly folder: string
+      readonly chown: boolean
+      /** A file to show as `/etc/resolv.conf`. */
+      readonly resolvConf?: string | undefined
+    }
   | { readonly how: 'bridge' }
 
 /** A path inside. Not below /run: files are copied to the container's disk, and /run is mounted over it. */
@@ -42,6 +49,7 @@ export const COPIED_RUNNER = '/.sandkasten/runner'
 export const MOUNTED_RUNNER = '/run/sandkasten-runner'
 export const SOCKET_FOLDER = '/run/sandkasten'
 export const SOCKET_NAME = 'runner.sock'
+export const RESOLV_CONF = '/etc/resolv.conf'
 export const SANDBOX_USER = 1000
 
 export const RUNNER_CAPABILITIES = ['KILL', 'SETGID', 'SETUID']
@@ -91,7 +99,7 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
       MaskedPaths: masked,
       // All of /proc, so that a process cannot lower its `oom_score_adj` to survive when memory runs out.
       ReadonlyPaths: ['/proc'],
-      NetworkMode: spec.network === 'none' ? 'none' : input.network,
+      NetworkMode: spec.network === 'open' ? input.network : 'none',
       IpcMode: 'private',
       ...({ CgroupnsMode: 'private' } as object),
       UsernsMode: input.userns,
@@ -113,7 +121,9 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
           : [{ Name: 'nproc', Soft: input.maxProcesses, Hard: input.maxProcesses }]),
       ],
       Tmpfs: {
-        '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${Math.floor(limits.tmpBytes)}`,
+        ...(limits.tmpBytes === undefined
+          ? {}
+          : { '/tmp': `rw,exec,nosuid,nodev,mode=1777,size=${Math.floor(limits.tmpBytes)}` }),
         '/run': 'rw,exec,nosuid,nodev,mode=755,size=8m',
         ...(reach.how === 'bridge' ? { [SOCKET_FOLDER]: 'rw,noexec,nosuid,nodev,mode=700,size=64k' } : {}),
       },
@@ -121,6 +131,9 @@ export function containerConfig(input: ContainerInput): ContainerCreateOptions {
         ...input.binds.map(readOnly),
         ...spec.mounts.map(readOnly),
         ...(reach.how === 'socket' ? [readOnly({ source: reach.runner, target: MOUNTED_RUNNER })] : []),
+        ...(reach.how === 'socket' && reach.resolvConf
+          ? [readOnly({ source: reach.resolvConf, target: RESOLV_CONF })]
+          : []),
         ...(reach.how === 'socket' && !reach.chown
           ? [{ ...readOnly({ source: reach.folder, target: SOCKET_FOLDER }), ReadOnly: false }]
           : []),

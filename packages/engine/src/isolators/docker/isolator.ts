@@ -2,19 +2,21 @@ import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { guarded } from '@sandkasten/sdk/internal'
+import type { Programs } from '@sandkasten/sdk/provider'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
 import { checkSpec } from '../check-spec.ts'
-import type {
-  IsolatedSandbox,
-  Isolator,
-  IsolatorSpec,
-  ProbeResult,
-  SandboxEnd,
-  SandboxPlace,
+import {
+  gatewaySocket,
+  type IsolatedSandbox,
+  type Isolator,
+  type IsolatorSpec,
+  type ProbeResult,
+  type SandboxEnd,
+  type SandboxPlace,
 } from '../isolator.ts'
 import { checkedAllow, type OpenNetwork } from '../open-network.ts'
-import { containerConfig, type Reach, SANDBOX_USER } from './config.ts'
+import { containerConfig, RESOLV_CONF, type Reach, SANDBOX_USER } from './config.ts'
 import { killContainer, listOurs, lives, removeContainer } from './daemon/containers.ts'
 import { Daemon, type DaemonAddress, type DaemonFacts } from './daemon/daemon.ts'
 import { statusOf } from './daemon/errors.ts'
@@ -23,11 +25,13 @@ import { isOurs, LABEL, labelsFor, ownerOf } from './daemon/labels.ts'
 import { EndWatch } from './launch/end-watch.ts'
 import { forgetHolds, holdsOf } from './launch/hold-notes.ts'
 import { endOf, forgetKill } from './launch/last-end.ts'
-import { copyRunner, makeWorkdir, nameAccount, probeShared, seccompFor } from './launch/prepare-container.ts'
+import { copyRunner, makeFolders, nameAccount, probeShared, seccompFor } from './launch/prepare-container.ts'
 import { BridgeConnection, type RunnerConnection, SocketConnection } from './launch/runner-connection.ts'
+import { trustAuthority } from './launch/trust-container.ts'
 import { groupsOf, weaknessOf } from './limits/cgroups.ts'
 import { limitsOfThisMachine } from './limits/rlimits.ts'
 import { closeNetwork } from './network/close-network.ts'
+import { holdNetwork, notedGateway, noteGateway } from './network/egress-holder.ts'
 import { probeDaemon, weaknesses } from './probe.ts'
 import { DockerSandbox } from './sandbox.ts'
 
@@ -136,6 +140,8 @@ export class DockerIsolator implements Isolator {
   async attach(place: SandboxPlace): Promise<IsolatedSandbox | undefined> {
     const found = await this.find(place)
     if (!found || !lives(found.info)) return undefined
+    const gateway = notedGateway(place)
+    if (gateway) await holdNetwork(this.options.runner, found.info, gateway)
     const sandbox = this.sandboxOf(place, found, await this.daemon.facts())
     if ((await holdsOf(place)) === 'lost') {
       forgetHolds(place)
@@ -155,6 +161,7 @@ export class DockerIsolator implements Isolator {
     new SocketConnection(place, this.options.runFolder).remove()
     forgetKill(place)
     forgetHolds(place)
+    noteGateway(place, undefined)
     try {
       rmdirSync(place.folder)
     } catch {
@@ -201,6 +208,10 @@ export class DockerIsolator implements Isolator {
     return this.own().images.has(reference)
   }
 
+  programs(): Promise<Array<{ image: string; programs: Programs }>> {
+    return this.own().images.programs()
+  }
+
   removeSnapshot(snapshotId: string): Promise<'removed' | 'absent' | 'in-use'> {
     return this.own().images.removeSnapshot(snapshotId)
   }
@@ -217,6 +228,8 @@ export class DockerIsolator implements Isolator {
     const connection = new SocketConnection(spec, this.options.runFolder)
     // The daemon checks that the folder exists when it creates the container.
     const mounted = shared && !this.options.bridge
+    const gateway = gatewaySocket(spec)
+    if (gateway && !mounted) throw noHolder(spec)
     if (mounted) connection.prepare(facts.rootId ?? 0)
     const reach: Reach = mounted
       ? {
@@ -224,6 +237,7 @@ export class DockerIsolator implements Isolator {
           runner: this.options.runner,
           folder: connection.folder,
           chown: this.userns(facts) !== undefined,
+          resolvConf: gateway && connection.resolvConf,
         }
       : { how: 'bridge' }
     const { cgroupParent, runtime } = this.options
@@ -255,13 +269,15 @@ export class DockerIsolator implements Isolator {
         { sandboxId: spec.sandboxId, image: image.name },
       )
       const made = container
-      const { account } = spec
+      const { account, authority } = spec
+      if (authority !== undefined)
+        await this.daemon.call('Adding its certificate authority', () =>
+          trustAuthority(made, authority, { ownPrograms: image.binds.length === 0 }),
+        )
       if (account !== undefined)
         await this.daemon.call('Naming the account', () => nameAccount(made, account))
       if (!image.prepared || account !== undefined)
-        await this.daemon.call('Creating the working directory', () =>
-          makeWorkdir(made, spec.workdir, SANDBOX_USER),
-        )
+        await this.daemon.call('Creating its folders', () => makeFolders(made, spec.workdir, SANDBOX_USER))
     } catch (error) {
       await container?.remove({ force: true, v: true }).catch(() => {})
       // If a container of ours has that name, another process is starting the sandbox: keep its folder.
@@ -273,7 +289,12 @@ export class DockerIsolator implements Isolator {
 
   private async run(spec: IsolatorSpec, facts: DaemonFacts, container: Container): Promise<DockerSandbox> {
     const { sandboxId } = spec
-    const reach = (await this.inspect(container)).Config.Labels[LABEL.reach]
+    const { Config, Mounts } = await this.inspect(container)
+    const reach = Config.Labels[LABEL.reach]
+    const gateway = gatewaySocket(spec)
+    if (gateway && reach !== 'socket') throw noHolder(spec)
+    if (gateway && !Mounts.some(({ Destination }) => Destination === RESOLV_CONF)) throw otherNetwork(spec)
+    noteGateway(spec, gateway)
     const connection = this.connectionTo(spec, container, reach)
     if (connection instanceof SocketConnection) connection.prepare(facts.rootId ?? 0)
     // Copied on every start: the sandbox's root can change the copy inside, and ours may be newer.
@@ -283,6 +304,7 @@ export class DockerIsolator implements Isolator {
     const sandbox = this.sandboxOf(spec, { container, info }, facts)
     if (spec.network === 'open' && reach === 'socket')
       await closeNetwork(this.options.runner, info, this.options.openNetwork ?? {})
+    if (gateway) await holdNetwork(this.options.runner, info, gateway)
     await this.untilReady(sandbox, connection)
     const weakness = reach === 'socket' ? weaknessOf(info.State.Pid, info.Id) : undefined
     if (weakness !== undefined)
@@ -413,6 +435,20 @@ export class DockerIsolator implements Isolator {
       })
     return this.shared
   }
+}
+
+function noHolder({ sandboxId }: IsolatorSpec): SandboxError {
+  return new SandboxError('unsupported', 'the engine cannot enter the networks of this daemon’s containers', {
+    sandboxId,
+    hint: 'Use the network `none`, or run the engine as root on the daemon’s machine, without docker.bridge.',
+  })
+}
+
+function otherNetwork({ sandboxId }: IsolatorSpec): SandboxError {
+  return new SandboxError('unsupported', 'the container was created for a network without a policy', {
+    sandboxId,
+    hint: 'Create a new sandbox from a snapshot of this one.',
+  })
 }
 
 /** The daemon stores disks itself and creates them from its own images only. */

@@ -1,6 +1,6 @@
 import type { HiddenPath } from '../../images/host/hidden.ts'
 import { environmentOf } from '../environment.ts'
-import { type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
+import { gatewaySocket, type IsolatorSpec, storedImage, writesToHost } from '../isolator.ts'
 import type { RuntimeKind } from './launch/runtime.ts'
 import { limitArguments, MAX_TERMINALS } from './limits/kernel-limits.ts'
 import { type InsideIds, SANDBOX_USER } from './privileges/inside-ids.ts'
@@ -127,12 +127,17 @@ export function ociConfig(input: ConfigInput): object {
         'mode=1777',
         `size=${Math.floor(spec.limits.shmBytes)}`,
       ]),
-      mount('/tmp', 'tmpfs', 'tmpfs', [
-        'nosuid',
-        'nodev',
-        'mode=1777',
-        `size=${Math.floor(spec.limits.tmpBytes)}`,
-      ]),
+      // Otherwise it is a folder of the root file system, which is mounted nosuid and nodev, too (`shim/mounts.rs`).
+      ...(spec.limits.tmpBytes === undefined
+        ? []
+        : [
+            mount('/tmp', 'tmpfs', 'tmpfs', [
+              'nosuid',
+              'nodev',
+              'mode=1777',
+              `size=${Math.floor(spec.limits.tmpBytes)}`,
+            ]),
+          ]),
       mount('/run', 'tmpfs', 'tmpfs', ['nosuid', 'nodev', 'mode=755', 'size=8m']),
       // Without this entry, gVisor mounts its own.
       ...(input.runtime === 'runsc' ? [mount('/sys', 'tmpfs', 'tmpfs', ['ro', 'mode=755', 'size=4k'])] : []),
@@ -157,7 +162,10 @@ export function ociConfig(input: ConfigInput): object {
         { type: 'user', ...(joinsUsers(input.runtime, open) ? { path: `${stage}/userns` } : {}) },
         // The shim has made a network that is connected and filtered (`runner/src/shim/open_network.rs`). Without a
         // network, the runtime starts in an empty one (`runner/src/shim/network.rs`).
-        ...(open ? [{ type: 'network', path: `${stage}/network` }] : []),
+        // gVisor takes its interface from the network that this names (`runner/src/egress/pair.rs`).
+        ...(open || (input.runtime === 'runsc' && gatewaySocket(spec))
+          ? [{ type: 'network', path: `${stage}/network` }]
+          : []),
       ],
       uidMappings: ids,
       gidMappings: ids,
@@ -207,7 +215,8 @@ function seccompOf({ runtime, architecture, spec }: ConfigInput): { seccomp?: Oc
 }
 
 /** The user of commands. If the sandbox has only one user, the runner shares it. */
-export function userOf({ image }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
+export function userOf({ image, user }: IsolatorSpec, { count }: InsideIds): { uid: number; gid: number } {
+  if (user === 'root') return { uid: 0, gid: 0 }
   return (count > 1 && storedImage(image)?.user) || { uid: SANDBOX_USER, gid: SANDBOX_USER }
 }
 

@@ -5,6 +5,7 @@ import { errnoOf, translate } from '@sandkasten/sdk/internal'
 import { collectHostImages } from '../../images/host/garbage.ts'
 import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
 import { type HostImage, hostImage } from '../../images/host/host.ts'
+import { hostRootLayer } from '../../images/host/root.ts'
 import { checkSpec } from '../check-spec.ts'
 import {
   type IsolatedSandbox,
@@ -25,7 +26,7 @@ import { probeGvisor } from './launch/probe-gvisor.ts'
 import { startTimeOf } from './launch/process-start-time.ts'
 import { findRuntime, isolationOf, type Runtime, type RuntimeKind } from './launch/runtime.ts'
 import { lastShim, readEnd, startShim, Witness } from './launch/shim.ts'
-import { shimSetup, shimTask } from './launch/shim-task.ts'
+import { type ImageBind, shimSetup, shimTask, type TaskInput } from './launch/shim-task.ts'
 import type { CgroupLayout } from './limits/cgroups.ts'
 import { layoutOfThisMachine, SandboxGroups, sweepGroups } from './limits/cgroups.ts'
 import { type IoLimit, withIoLimit } from './limits/io-limit.ts'
@@ -86,6 +87,8 @@ export class OciIsolator implements Isolator {
   private works = false
   private prepared?: Promise<Prepared> | undefined
   private host?: { at: number; image: HostImage }
+  /** The layer for sandboxes of the image `host` with the user root. */
+  private hostRoot: string | undefined
 
   constructor(options: OciIsolatorOptions) {
     checkedAllow(options.openNetwork?.allow ?? [])
@@ -122,7 +125,10 @@ export class OciIsolator implements Isolator {
       const disk = this.diskOf(spec, placesOf(spec, this.options.runFolder))
       return spec.limits.diskBytes === undefined ? { folder: disk } : { file: disk }
     },
-    lowerFoldersOf: (spec) => this.image(spec).layers,
+    lowerFoldersOf: async (spec) => {
+      await this.prepareImage(spec)
+      return this.image(spec).layers
+    },
   }
 
   async probe(): Promise<ProbeResult> {
@@ -139,6 +145,7 @@ export class OciIsolator implements Isolator {
     const places = placesOf(spec, this.options.runFolder)
     const { layout, stage, runtime } = await this.prepare()
     checkSpec(spec, runtime.kind, this.privileges.kind)
+    await this.prepareImage(spec)
     this.launcher.warm(() => this.setup(layout, stage, runtime), join(this.options.runFolder, 'shim.log'))
     await this.claim(places, spec.sandboxId)
     const isNew = readRange(places) === undefined
@@ -169,7 +176,10 @@ export class OciIsolator implements Isolator {
         diskTemplate,
         readyTimeoutMs: this.options.readyTimeoutMs,
       })
-      await startShim(this.launcher, task, spec.sandboxId)
+      const starting = startShim(this.launcher, task, spec.sandboxId)
+      // The removal needs this process. Its start takes milliseconds of ours, which are free while the shim works.
+      this.remover.warm()
+      await starting
       const witness = await Witness.open(places.witness)
       if (!witness) throw new SandboxError('unavailable', 'the sandbox ended as soon as it had started')
       return this.sandbox(spec.sandboxId, places, layout, witness)
@@ -269,7 +279,7 @@ export class OciIsolator implements Isolator {
     return limits.diskBytes === undefined ? upper : limitedDisk
   }
 
-  private image(spec: IsolatorSpec) {
+  private image(spec: IsolatorSpec): TaskInput['image'] {
     if (spec.image !== 'host') {
       if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
       const stored = storedImage(spec.image)
@@ -284,7 +294,15 @@ export class OciIsolator implements Isolator {
         image: hostImage(this.options.imagesFolder, '/', this.options.hostImage),
       }
     const { layer, binds, hidden } = this.host.image
-    return { layers: [layer], binds, hidden }
+    if (spec.user !== 'root' || this.hostRoot === undefined) return { layers: [layer], binds, hidden }
+    return { layers: [this.hostRoot, layer], binds: writableBinds(this.hostRoot, binds, hidden), hidden: [] }
+  }
+
+  private async prepareImage({ image, user }: IsolatorSpec): Promise<void> {
+    if (image !== 'host' || user !== 'root') return
+    const { imagesFolder, hostImage: options } = this.options
+    const programs = hostImage(imagesFolder, '/', options).binds.map(({ target }) => target.slice(1))
+    this.hostRoot = await hostRootLayer(imagesFolder, programs)
   }
 
   private sandbox(sandboxId: string, places: Places, layout: CgroupLayout, witness: Witness): OciSandbox {
@@ -339,6 +357,23 @@ export class OciIsolator implements Isolator {
     makeStage(this.privileges)
     return { layout, stage, runtime }
   }
+}
+
+/** The machine's programs as a layer that the sandbox's root may write above. */
+function writableBinds(
+  hostRoot: string,
+  binds: HostImage['binds'],
+  hidden: HostImage['hidden'],
+): readonly ImageBind[] {
+  return binds.map(({ source, target }) => {
+    const below = hidden.map(({ path }) => path).filter((path) => path.startsWith(`${target}/`))
+    const programs = {
+      folder: target.slice(1),
+      folders: join(hostRoot, target),
+      hidden: below.map((path) => path.slice(target.length + 1)),
+    }
+    return { source, target, programs }
+  })
 }
 
 /** The sandbox had a disk. A new empty disk would look as if all files had been deleted. */

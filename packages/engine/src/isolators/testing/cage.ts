@@ -22,6 +22,8 @@ export interface Traits {
    * without its capabilities. `account`: the only user is 1000, which is the account that the engine runs as.
    */
   readonly ids: 'own' | 'common' | 'machine' | 'account'
+  /** Commands run as root of the sandbox. */
+  readonly asRoot?: boolean
   /** Additional entries of `/`. */
   readonly entries: readonly string[]
   /** Additional entries of /dev. */
@@ -95,7 +97,6 @@ export function specFor(sandboxId: string, folder: string, changes: SpecChanges 
       memoryBytes: 256 * MiB,
       pids: 128,
       cpus: 2,
-      tmpBytes: 64 * MiB,
       shmBytes: 16 * MiB,
       openFiles: 4096,
       ...changes.limits,

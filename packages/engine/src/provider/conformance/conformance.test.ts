@@ -5,14 +5,18 @@ import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider, type EngineProviderOptions } from '../engine-provider.ts'
-import { leftoversOf } from '../test-helper.ts'
+import { egressTargets, leftoversOf, removeGateway } from '../test-helper.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
 const providers: EngineProvider[] = []
 afterAll(async () => {
   await Promise.all(providers.map((provider) => provider.close()))
+  await removeGateway(path.join(root, 'oci'))
   await rm(root, { recursive: true, force: true })
 })
+
+const { targets, close } = await egressTargets()
+afterAll(close)
 
 const skipped = await reasonToSkip('anyone')
 if (skipped) {
@@ -40,5 +44,6 @@ function run(isolator: 'oci' | 'process', isolation: string): void {
     reopen: () => open(options),
     commands: posixCommands({ server: 'node' }),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
+    ...(isolator === 'oci' ? { egress: targets } : {}),
   })
 }

@@ -62,8 +62,8 @@ export interface Binding {
 }
 
 /** The options for a fork: those of the sandbox that it copies. */
-export function forkSpecOf({ labels, envVars, label, lifetimeMs }: SandboxRecord): CreateSpec {
-  return { labels, envVars, label, lifetimeMs, deferReady: false }
+export function forkSpecOf({ labels, envVars, label, lifetimeMs, ports }: SandboxRecord): CreateSpec {
+  return { labels, envVars, label, lifetimeMs, ports, deferReady: false }
 }
 
 /** Waits for all creates; a failed one becomes its error. */

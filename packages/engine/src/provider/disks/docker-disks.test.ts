@@ -69,7 +69,7 @@ it('removes the image of a deleted snapshot with its last sandbox, and that of a
   const provider = new EngineProvider(options)
   const images = async () =>
     (await docker.listImages({ filters: { label: ['dev.sandkasten.use=snapshot'] } })).length
-  const sandbox = (await provider.create({ resources: { memoryMb: 128 } })) as unknown as Sandbox
+  const sandbox = await provider.create({ resources: { memoryMb: 128 } })
   await sandbox.files.writeFile('note', 'x'.repeat(5000))
   const { snapshotId } = await sandbox.snapshot({ name: 'kept' })
   const manager = provider as unknown as {

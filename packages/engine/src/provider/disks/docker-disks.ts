@@ -5,10 +5,10 @@ import { type CreateSpec, randomId, type SandboxDriver, throwIfAborted } from '@
 import { runtimeRecipe, type StandIns } from '../../images/index.ts'
 import type { Image, IsolatorSpec } from '../../isolators/isolator.ts'
 import { noSnapshot } from '../../layers/snapshots.ts'
-import { type EngineDefaults, type EngineExtra, extraOf, planOf } from '../spec.ts'
+import { type EngineDefaults, type EngineExtra, extraOf, networkBefore, planOf } from '../spec.ts'
 import { type Binding, type Disks, forkSpecOf, type Sandboxes, settled } from './disks.ts'
 import { DockerSnapshots } from './docker-snapshots.ts'
-import { imageAndSnapshot } from './layer-disks.ts'
+import { imageAndSnapshot, policyOf } from './layer-disks.ts'
 
 export interface DockerDisksOptions {
   readonly defaults: EngineDefaults
@@ -35,7 +35,14 @@ export class DockerDisks implements Disks {
 
   specOf(folder: string, record: SandboxRecord): IsolatorSpec {
     const { volumes: _, sealing: __, ...extra } = extraOf(record)
-    return { ...extra, sandboxId: record.sandboxId, folder: path.join(folder, 'disk'), env: {}, layers: [] }
+    return {
+      ...extra,
+      sandboxId: record.sandboxId,
+      folder: path.join(folder, 'disk'),
+      env: {},
+      layers: [],
+      network: networkBefore(extraOf(record)),
+    }
   }
 
   async removed(record: SandboxRecord): Promise<void> {
@@ -113,9 +120,10 @@ export class DockerDisks implements Disks {
       })
     if (snapshotId === undefined) return { ...plan, image: await this.#imageOf(image) }
     if (spec.image !== undefined) throw imageAndSnapshot()
-    const { of, hidden } = this.#snapshots.get(snapshotId)
+    const { of, hidden, network } = this.#snapshots.get(snapshotId)
     if (hidden) throw noSnapshot(snapshotId)
-    return { ...plan, image: { snapshot: snapshotId, of } }
+    const kept = { network: spec.network ?? network ?? plan.network }
+    return { ...plan, ...kept, image: { snapshot: snapshotId, of } }
   }
 
   /** The daemon resolves image names. The image `host` replaces a recipe of ours that the daemon does not have. */
@@ -148,7 +156,8 @@ export class DockerDisks implements Disks {
       const place = { sandboxId, folder: path.join(sandboxes.folderOf(sandboxId), 'disk') }
       // The record is written before the image exists, so that a sweep finds the image after a crash.
       const by = await identityOf(process.pid)
-      const facts = { snapshotId, sandboxId, createdAt: Date.now(), of, by, hidden: true }
+      const policy = policyOf(extraOf(record))
+      const facts = { snapshotId, sandboxId, createdAt: Date.now(), of, by, hidden: true, ...policy }
       await this.#snapshots.write(facts)
       throwIfAborted(signal, 'The snapshot')
       const size = await isolator.snapshot!(place, snapshotId)

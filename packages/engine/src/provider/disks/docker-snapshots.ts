@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import type { SnapshotInfo } from '@sandkasten/sdk'
 import { type ProcessIdentity, replaceFile } from '@sandkasten/sdk/internal'
+import type { NormalNetwork } from '@sandkasten/sdk/provider'
 import type { Image } from '../../isolators/isolator.ts'
 import { readJson } from '../../layers/atomic-file.ts'
 import { noSnapshot } from '../../layers/snapshots.ts'
@@ -16,6 +17,8 @@ export interface SnapshotRecord {
   readonly sizeBytes?: number
   /** The image that the sandbox was created from. */
   readonly of: Image
+  /** If the sandbox had a policy. */
+  readonly network?: NormalNetwork
   /** Deleted, or made for a fork. The daemon's image is removed with the last sandbox that uses it. */
   readonly hidden: boolean
   /** The process that makes it or forks from it. The image stays while that process lives. */

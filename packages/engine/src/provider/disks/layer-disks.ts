@@ -1,16 +1,29 @@
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/internal'
-import { type CreateSpec, type SandboxDriver, throwIfAborted } from '@sandkasten/sdk/provider'
+import {
+  type CreateSpec,
+  type NormalNetwork,
+  type SandboxDriver,
+  throwIfAborted,
+} from '@sandkasten/sdk/provider'
 import type { IsolatorSpec, LayeredDisks } from '../../isolators/isolator.ts'
 import { LayerStore, Snapshots, type TreeRights, Trees } from '../../layers/index.ts'
 import type { Volumes } from '../../volumes/volumes.ts'
-import { type EngineDefaults, type EngineExtra, extraOf, type FindImage, homeOf, planOf } from '../spec.ts'
+import {
+  type EngineDefaults,
+  type EngineExtra,
+  extraOf,
+  type FindImage,
+  homeOf,
+  networkBefore,
+  planOf,
+} from '../spec.ts'
 import { type CapturedDisk, DiskCapture } from './capture.ts'
 import { coalesce } from './coalesce.ts'
 import { type Binding, type Disks, forkSpecOf, type Sandboxes, settled } from './disks.ts'
 import { StackMerger } from './merge.ts'
-import { VolumeClaims } from './volume-claims.ts'
+import { refuseForkOfWriter, VolumeClaims } from './volume-claims.ts'
 
 export interface LayerDisksOptions {
   /** The path of the runner's binary. */
@@ -61,8 +74,9 @@ export class LayerDisks implements Disks {
     const plan = await planOf({ ...spec, image: 'host' }, defaults, findImage)
     const { snapshots } = this.#stores
     for (;;) {
-      const { image, workdir, layers } = snapshots.get(snapshotId)
-      const extra = { ...plan, image, workdir, layers, account: keptAccount(plan, workdir) }
+      const { image, workdir, layers, network } = snapshots.get(snapshotId)
+      const kept = { image, workdir, layers, account: keptAccount(plan, workdir) }
+      const extra = { ...plan, ...kept, network: spec.network ?? network ?? plan.network }
       try {
         return await this.#sandboxes.make(spec, extra, call)
       } catch (error) {
@@ -79,6 +93,7 @@ export class LayerDisks implements Disks {
       sandboxId: record.sandboxId,
       folder: path.join(folder, 'disk'),
       env: {},
+      network: networkBefore(extraOf(record)),
       mounts: [...extra.mounts, ...this.#stores.claims.mountsOf(record)],
       layers: layers.map((id) => this.#stores.layers.treeOf(id)),
     }
@@ -118,7 +133,7 @@ export class LayerDisks implements Disks {
     try {
       throwIfAborted(signal, 'The snapshot')
       const { image, workdir } = extra
-      const facts = { name, sandboxId: binding.sandboxId, layers, image, workdir }
+      const facts = { name, sandboxId: binding.sandboxId, layers, image, workdir, ...policyOf(extra) }
       const snapshotId = await snapshots.add(facts)
       await captured.done()
       await merger.keepShallow(layers, () => this.#merge(captured, async () => {}))
@@ -130,6 +145,8 @@ export class LayerDisks implements Disks {
   }
 
   async fork(binding: Binding, count: number, call: CallOptions): Promise<Array<SandboxDriver | Error>> {
+    // A stopped sandbox can be copied, too. The capture checks the incarnation.
+    refuseForkOfWriter(await this.#sandboxes.current(binding.sandboxId))
     const captured = await this.#capture(binding)
     try {
       const spec = forkSpecOf(captured.record)
@@ -196,7 +213,7 @@ export class LayerDisks implements Disks {
 
   async #merge<T>({ record, layers }: CapturedDisk, use: (layer: string) => Promise<T>): Promise<T> {
     const spec = this.specOf(this.#sandboxes.folderOf(record.sandboxId), record)
-    const lower = (await this.#layered()).lowerFoldersOf(spec)
+    const lower = await (await this.#layered()).lowerFoldersOf(spec)
     const used = await this.#stores.merger.merge(layers, lower, use)
     await this.sweepLayers()
     return used
@@ -244,6 +261,11 @@ export function imageAndSnapshot(): SandboxError {
   return new SandboxError('invalid_argument', '`image` and `snapshotId` cannot be used together.', {
     hint: 'Omit `image`: a snapshot includes the image of its sandbox.',
   })
+}
+
+/** A snapshot keeps the policy of its sandbox, so that restoring it opens no more. */
+export function policyOf({ network, closed }: EngineExtra): { network?: NormalNetwork } {
+  return typeof network === 'object' || closed ? { network } : {}
 }
 
 /** A snapshot keeps its account, because its home folder belongs to that account. */

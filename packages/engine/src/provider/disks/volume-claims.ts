@@ -27,9 +27,10 @@ export class VolumeClaims {
 
   mountsOf(record: SandboxRecord): HostMount[] {
     return extraOf(record).volumes.map(({ name, target, readOnly }) => ({
-      source: this.volumes.dataOf(name),
+      ...this.volumes.sourceOf(name),
       target,
       readOnly: readOnly ?? false,
+      ofSandboxes: true,
     }))
   }
 
@@ -56,4 +57,20 @@ export class VolumeClaims {
       (runs && record.incarnation === incarnation) || (record.status !== 'running' && (await isAlive(by)))
     )
   }
+}
+
+/** A copy runs beside its origin, so it cannot write to the same volume. */
+export function refuseForkOfWriter(record: SandboxRecord): void {
+  const writable = extraOf(record).volumes.find(({ readOnly }) => !readOnly)
+  if (!writable) return
+  const { sandboxId } = record
+  throw new SandboxError(
+    'conflict',
+    `The sandbox ${sandboxId} writes to the volume “${writable.name}”, so it cannot be forked.`,
+    {
+      sandboxId,
+      details: { volume: writable.name },
+      hint: 'Create a snapshot, and create sandboxes from it that mount the volume read-only.',
+    },
+  )
 }

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import type { VolumeMount } from '@sandkasten/sdk'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider } from '../engine-provider.ts'
-import type { VolumeMount } from '../spec.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-volumes-'))
 afterAll(() => rm(root, { recursive: true, force: true }))

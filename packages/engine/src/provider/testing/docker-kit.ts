@@ -14,7 +14,10 @@ import {
   startPodman,
 } from '../../isolators/docker/testing/daemons.ts'
 import { EngineProvider } from '../engine-provider.ts'
-import { leftoversOf } from '../test-helper.ts'
+import { egressTargets, leftoversOf } from '../test-helper.ts'
+
+const { targets, close } = await egressTargets()
+afterAll(close)
 
 export function kitOn(
   kind: 'docker' | 'podman',
@@ -57,6 +60,7 @@ export function kitOn(
     reopen: open,
     commands: posixCommands({ server: 'node' }),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
+    egress: targets,
     only,
   })
 }

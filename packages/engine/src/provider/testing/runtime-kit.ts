@@ -7,7 +7,7 @@ import { isolationOf, type RuntimeKind } from '../../isolators/oci/launch/runtim
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { testedRuntime } from '../../isolators/oci/testing/runtimes.ts'
 import { EngineProvider } from '../engine-provider.ts'
-import { leftoversOf } from '../test-helper.ts'
+import { egressTargets, leftoversOf, removeGateway } from '../test-helper.ts'
 
 /** The conformance kit on the isolator `oci` with this runtime. */
 export async function runtimeKit(kind: RuntimeKind): Promise<void> {
@@ -20,6 +20,8 @@ export async function runtimeKit(kind: RuntimeKind): Promise<void> {
     })
     return
   }
+  const { targets, close } = await egressTargets()
+  afterAll(close)
   const root = await mkdtemp(path.join(tmpdir(), `sandkasten-${kind}-`))
   const providers: EngineProvider[] = []
   const open = () => {
@@ -34,9 +36,11 @@ export async function runtimeKit(kind: RuntimeKind): Promise<void> {
     reopen: open,
     commands: posixCommands({ server: 'node' }),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
+    egress: targets,
   })
   afterAll(async () => {
     await Promise.all(providers.map((provider) => provider.close()))
+    await removeGateway(root)
     await rm(root, { recursive: true, force: true })
   })
 }

@@ -2,9 +2,11 @@ import { spawn } from 'node:child_process'
 import { basename } from 'node:path'
 import type { Readable } from 'node:stream'
 import { SandboxError } from '@sandkasten/sdk'
+import type { Programs } from '@sandkasten/sdk/provider'
 import type Docker from 'dockerode'
 import type { HostImageOptions } from '../../../images/host/hidden.ts'
 import { type HostImage, hostImage } from '../../../images/host/host.ts'
+import { programsOfEnv } from '../../../images/programs.ts'
 import { type Image, storedImage } from '../../isolator.ts'
 import type { Daemon } from './daemon.ts'
 import { statusOf } from './errors.ts'
@@ -82,6 +84,19 @@ export class Images {
       if (SandboxError.is(error, 'not_found')) return false
       throw error
     }
+  }
+
+  /** Images with a tag, and the versions that their environment states. */
+  async programs(): Promise<Array<{ image: string; programs: Programs }>> {
+    return this.daemon.call('Listing images', async (docker) => {
+      const tags = (await docker.listImages()).flatMap(({ RepoTags }) => RepoTags ?? [])
+      const foreign = tags.filter((tag) => !tag.includes('localhost/sandkasten-') && tag !== '<none>:<none>')
+      const found = foreign.slice(0, mostInspected).map(async (image) => {
+        const { Config } = await docker.getImage(image).inspect()
+        return { image, programs: programsOfEnv(environmentFrom(Config?.Env ?? [])) }
+      })
+      return Promise.all(found)
+    })
   }
 
   snapshotName(snapshotId: string): string {
@@ -215,6 +230,12 @@ export class Images {
     })
   }
 }
+
+/** Bounds the requests of one call. */
+const mostInspected = 100
+
+const environmentFrom = (lines: readonly string[]) =>
+  Object.fromEntries(lines.map((line) => [line.split('=', 1)[0]!, line.slice(line.indexOf('=') + 1)]))
 
 const labelLines = (labels: Labels) => Object.entries(labels).map(([name, value]) => `LABEL ${name}=${value}`)
 

@@ -26,21 +26,20 @@ export async function copyRunner(container: Container, runner: string): Promise<
   await container.putArchive(archive, { path: '/' })
 }
 
-/** Makes the working directory, and gives it to the sandbox's user. */
-export async function makeWorkdir(container: Container, workdir: string, user: number): Promise<void> {
+/** Makes the working directory, which belongs to the sandbox's user, and a `/tmp` for all users. */
+export async function makeFolders(container: Container, workdir: string, user: number): Promise<void> {
   const parts = workdir.split('/').filter(Boolean)
-  const archive = tarOf(
-    parts.map((_, index) => {
-      // `/home` is the system's, `/home/sandbox/project` the user's.
-      const id = index === 0 && parts.length > 1 ? 0 : user
-      return {
-        name: `${parts.slice(0, index + 1).join('/')}/`,
-        mode: 0o755,
-        owner: { uid: id, gid: id },
-      }
-    }),
-  )
-  await container.putArchive(archive, { path: '/' })
+  const folders = parts.map((_, index) => {
+    // `/home` is the system's, `/home/sandbox/project` the user's.
+    const id = index === 0 && parts.length > 1 ? 0 : user
+    return {
+      name: `${parts.slice(0, index + 1).join('/')}/`,
+      mode: 0o755,
+      owner: { uid: id, gid: id },
+    }
+  })
+  const tmp = { name: 'tmp/', mode: 0o1777, owner: { uid: 0, gid: 0 } }
+  await container.putArchive(tarOf([tmp, ...folders.filter(({ name }) => name !== tmp.name)]), { path: '/' })
 }
 
 /** Writes this name of the sandbox's user to /etc/passwd and /etc/group. */

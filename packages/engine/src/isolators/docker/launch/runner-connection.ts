@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   chownSync,
   closeSync,
   constants,
@@ -8,6 +9,7 @@ import {
   openSync,
   rmSync,
   watch,
+  writeFileSync,
 } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -15,7 +17,7 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import type { Container } from 'dockerode'
-import type { SandboxPlace } from '../../isolator.ts'
+import { GATEWAY_RESOLVER, type SandboxPlace } from '../../isolator.ts'
 import { COPIED_RUNNER, SOCKET_FOLDER, SOCKET_NAME } from '../config.ts'
 import { ExecStream } from './attached-stream.ts'
 
@@ -36,11 +38,14 @@ const MAX_SOCKET_PATH = 107
 export class SocketConnection implements RunnerConnection {
   readonly folder: string
   readonly run: string
+  /** For a container with a policy: its resolver is the gateway. */
+  readonly resolvConf: string
   private readonly socket: string
 
   constructor({ sandboxId }: SandboxPlace, runFolder: string) {
     this.run = join(runFolder, sandboxId)
     this.folder = join(this.run, 'io')
+    this.resolvConf = join(this.run, 'resolv.conf')
     this.socket = join(this.folder, SOCKET_NAME)
     if (Buffer.byteLength(this.socket) > MAX_SOCKET_PATH)
       throw new SandboxError('invalid_argument', `runFolder: ${runFolder} is too long for a socket in it`)
@@ -51,6 +56,9 @@ export class SocketConnection implements RunnerConnection {
     rmSync(this.run, { recursive: true, force: true })
     mkdirSync(this.run, { recursive: true, mode: 0o711 })
     mkdirSync(this.folder, { mode: 0o700 })
+    writeFileSync(this.resolvConf, `nameserver ${GATEWAY_RESOLVER}\n`)
+    // Every user inside reads it, whatever our umask is.
+    chmodSync(this.resolvConf, 0o644)
     if (rootId !== 0) chownSync(this.folder, rootId, rootId)
   }
 

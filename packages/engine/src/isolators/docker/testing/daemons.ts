@@ -53,10 +53,14 @@ export interface DaemonOptions {
   readonly remap?: boolean
   /** Podman: the OCI runtime. Default: crun. */
   readonly runtime?: string
+  /** A command that starts the daemon in other namespaces. */
+  readonly enter?: readonly string[]
+  /** dockerd: give containers a bridge, which changes the packet filter of the namespace. */
+  readonly bridge?: boolean
 }
 
 export async function startDockerd(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
-  const { group = groupName(), remap = false } = options
+  const { group = groupName(), remap = false, enter = [], bridge = false } = options
   const socketPath = join(folder, 'docker.sock')
   mkdirSync(join(folder, 'exec'), { recursive: true, mode: 0o711 })
   writeFileSync(join(folder, 'daemon.json'), '{}')
@@ -70,17 +74,19 @@ export async function startDockerd(folder: string, options: DaemonOptions = {}):
       ...['dockerd', '-H', `unix://${socketPath}`],
       ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')],
       ...['--pidfile', join(folder, 'pid'), '--config-file', join(folder, 'daemon.json')],
-      ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--storage-driver', 'overlay2'],
+      ...(bridge ? [] : ['--bridge=none', '--iptables=false', '--ip6tables=false']),
+      ...['--storage-driver', 'overlay2'],
       ...['--cgroup-parent', `/${group}`],
       ...(remap ? ['--userns-remap', 'dockremap'] : []),
     ],
     socketPath,
+    enter,
   )
 }
 
 /** crun refuses to start where cgroup v1 and v2 are both mounted, so hide v2, which has no controllers there. */
 export async function startPodman(folder: string, options: DaemonOptions = {}): Promise<PrivateDaemon> {
-  const { group = groupName(), remap = false, runtime = 'crun' } = options
+  const { group = groupName(), remap = false, runtime = 'crun', enter = [] } = options
   const socketPath = join(folder, 'podman.sock')
   const places = `graphroot = "${join(folder, 'data')}"\nrunroot = "${join(folder, 'run')}"\n`
   writeFileSync(join(folder, 'storage.conf'), `[storage]\ndriver = "overlay"\n${places}`)
@@ -97,6 +103,7 @@ export async function startPodman(folder: string, options: DaemonOptions = {}): 
       ...['system', 'service', '--time', '0', `unix://${socketPath}`],
     ],
     socketPath,
+    enter,
   )
 }
 
@@ -126,6 +133,7 @@ async function start(
   prepare: string,
   command: readonly string[],
   socketPath: string,
+  enter: readonly string[],
 ): Promise<PrivateDaemon> {
   // The root of a container may be an unknown user here and must pass through this folder.
   chmodSync(folder, 0o711)
@@ -139,7 +147,7 @@ async function start(
   const child = spawn(
     'setpriv',
     [
-      ...['--pdeathsig', 'TERM', 'unshare', '-m', '--propagation', 'private'],
+      ...['--pdeathsig', 'TERM', ...enter, 'unshare', '-m', '--propagation', 'private'],
       ...['sh', '-c', script, 'sh', ...command],
     ],
     // Podman's conmon writes files into the working directory, and imports stay in TMPDIR.

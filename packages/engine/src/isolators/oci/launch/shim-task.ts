@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { HiddenPath } from '../../../images/host/hidden.ts'
-import type { IsolatorSpec, Limits } from '../../isolator.ts'
+import { gatewaySocket, type HostMount, type IsolatorSpec, type Limits } from '../../isolator.ts'
 import type { OpenNetwork } from '../../open-network.ts'
 import { ociConfig, RUNNER_PROGRAM, userOf } from '../config.ts'
 import type { CgroupLayout } from '../limits/cgroups.ts'
@@ -8,10 +8,22 @@ import { groupRoots, missingControllers, planGroups } from '../limits/cgroups.ts
 import { kernelLimits } from '../limits/kernel-limits.ts'
 import { hostNameservers, openNetwork, PASTA_MEMORY_BYTES, PASTA_PIDS } from '../network/pasta.ts'
 import type { Places } from '../places.ts'
+import { type InsideIds, insideFor } from '../privileges/inside-ids.ts'
 import type { Privileges } from '../privileges/privileges.ts'
 import type { Architecture } from '../seccomp/allowed-calls.ts'
 import { ownCapabilities, type Runtime, type RuntimeKind, runtimeOverhead, waysOf } from './runtime.ts'
-import { skeletonOf } from './skeleton.ts'
+import { type SkeletonEntry, skeletonOf } from './skeleton.ts'
+
+/** A folder of the machine that belongs to the image. With `programs`, the sandbox's root may write to it. */
+export interface ImageBind {
+  readonly source: string
+  readonly target: string
+  readonly programs?: {
+    readonly folder: string
+    readonly folders: string
+    readonly hidden: readonly string[]
+  }
+}
 
 /** The first message to a shim, before it has a sandbox. `runner/src/shim/setup.rs` reads it. */
 export function shimSetup(input: {
@@ -47,7 +59,7 @@ export interface TaskInput {
   readonly firstId: number
   readonly image: {
     readonly layers: readonly string[]
-    readonly binds: readonly { source: string; target: string }[]
+    readonly binds: readonly ImageBind[]
     /** Paths that the sandbox does not see. */
     readonly hidden: readonly HiddenPath[]
   }
@@ -65,11 +77,11 @@ export interface TaskInput {
   readonly readyTimeoutMs: number
 }
 
-const VERSION = 3
+const VERSION = 5
 
 export function shimTask(input: TaskInput): object {
   const { spec, places, image, privileges } = input
-  const { inside } = privileges
+  const inside = insideFor(privileges.inside, spec.user)
   const missing = missingControllers(input.layout)
   // The host does not see processes inside gVisor, so no control group counts them.
   const uncounted = input.runtime === 'runsc' ? [...missing, 'pids'] : missing
@@ -77,14 +89,22 @@ export function shimTask(input: TaskInput): object {
   const binds = [
     // The machine's own files keep their owners, which do not exist inside. Not even the sandbox's root can read a
     // file that is not world-readable.
-    ...image.binds.map((bind) => ({ ...bind, readOnly: true, exec: true, idMapped: false, exact: false })),
-    // The owner 1000 of a shared folder is the sandbox's user; with `asOwner`, the folder's own owner is.
+    ...image.binds.map((bind) => ({
+      ...bind,
+      readOnly: bind.programs === undefined,
+      exec: true,
+      idMapped: false,
+      exact: false,
+      fileSystem: false,
+    })),
     ...spec.mounts.map((bind) => ({
       ...bind,
       readOnly: bind.readOnly ?? true,
       exec: true,
-      idMapped: bind.asOwner ? userOf(spec, inside) : true,
+      idMapped: ownersOf(bind, spec, inside),
       exact: bind.exact ?? false,
+      programs: undefined,
+      fileSystem: bind.fileSystem ?? false,
     })),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
@@ -101,7 +121,7 @@ export function shimTask(input: TaskInput): object {
     layers: [...(spec.layers ?? []), ...image.layers],
     // Disks of other sandboxes lie above the files that are generated for each start.
     written: spec.layers?.length ?? 0,
-    skeleton: skeletonOf(spec, privileges.skeleton(spec)).map((entry) => ({
+    skeleton: skeletonFor(input).map((entry) => ({
       ...entry,
       // Only if the id exists inside.
       owner: Math.max(0, Math.min(entry.owner - inside.first, inside.count - 1)),
@@ -109,12 +129,14 @@ export function shimTask(input: TaskInput): object {
     disk: spec.limits.diskBytes === undefined ? places.disk : places.limitedDisk,
     template: input.diskTemplate ?? null,
     volatile: input.volatile,
-    binds: binds.map(({ name, source, readOnly, idMapped, exact }) => ({
+    binds: binds.map(({ name, source, readOnly, idMapped, exact, programs, fileSystem }) => ({
       name,
       source,
       readOnly,
       idMapped,
       exact,
+      programs: programs ?? null,
+      fileSystem,
     })),
     config: JSON.stringify(
       ociConfig({
@@ -127,10 +149,21 @@ export function shimTask(input: TaskInput): object {
         binds: [...binds, { name: 'runner', target: RUNNER_PROGRAM, readOnly: true, exec: true }],
       }),
     ),
-    capabilities: inside.capabilityBits + ownCapabilities(input.runtime),
+    capabilities: inside.capabilityBits | ownCapabilities(input.runtime),
     network: spec.network === 'open' ? networkOf(input) : null,
+    egress: gatewaySocket(spec) ?? null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+/**
+ * Which owners files of a mount have inside. The owner 1000 of a shared folder is the sandbox's user; with `asOwner`,
+ * the folder's own owner is. If the sandbox's user is root, the host's owners do not exist inside: otherwise it could
+ * read the files of the host's root.
+ */
+function ownersOf(mount: HostMount, spec: IsolatorSpec, inside: InsideIds) {
+  if (mount.asOwner) return userOf(spec, inside)
+  return spec.user !== 'root' || mount.ofSandboxes === true
 }
 
 function networkOf({ pasta, stage, firstId, privileges, openNetwork: open }: TaskInput): object {
@@ -147,17 +180,27 @@ function networkOf({ pasta, stage, firstId, privileges, openNetwork: open }: Tas
 /** Without a memory control group, files in memory are not counted. So they get at most the sandbox's memory limit. */
 function smallTmpfs(spec: IsolatorSpec): IsolatorSpec {
   const { memoryBytes, tmpBytes, shmBytes } = spec.limits
-  const small = { tmpBytes: Math.min(tmpBytes, memoryBytes), shmBytes: Math.min(shmBytes, memoryBytes) }
+  const small = {
+    ...(tmpBytes === undefined ? {} : { tmpBytes: Math.min(tmpBytes, memoryBytes) }),
+    shmBytes: Math.min(shmBytes, memoryBytes),
+  }
   return { ...spec, limits: { ...spec.limits, ...small } }
 }
 
 /** pasta and gVisor run in the sandbox's groups, so the sandbox pays for their work but not for their own size. */
 function withOverhead({ spec: { limits, network }, runtime }: TaskInput): Limits {
   const { memoryBytes, pids } = runtimeOverhead(runtime, limits)
-  const [pastaBytes, pastaPids] = network === 'none' ? [0, 0] : [PASTA_MEMORY_BYTES, PASTA_PIDS]
+  const [pastaBytes, pastaPids] = network === 'open' ? [PASTA_MEMORY_BYTES, PASTA_PIDS] : [0, 0]
   return {
     ...limits,
     memoryBytes: limits.memoryBytes + memoryBytes + pastaBytes,
     pids: limits.pids + pids + pastaPids,
   }
+}
+
+/** gVisor mounts a file system in memory over an empty /tmp, whose content a stop would lose. */
+function skeletonFor({ spec, image, privileges, runtime }: TaskInput): SkeletonEntry[] {
+  const layers = [...(spec.layers ?? []), ...image.layers]
+  const entries = skeletonOf(spec, privileges.skeleton(spec), layers)
+  return runtime === 'runsc' ? [...entries, { path: 'tmp/.sandkasten', text: '', owner: 0 }] : entries
 }

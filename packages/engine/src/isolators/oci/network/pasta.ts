@@ -1,5 +1,6 @@
 import { isIP, isIPv4 } from 'node:net'
 import { readText } from '../../../read-files.ts'
+import { GATEWAY_RESOLVER, type SandboxNetwork } from '../../isolator.ts'
 import { type OpenNetwork, openRules } from '../../open-network.ts'
 
 /**
@@ -56,8 +57,9 @@ export const PASTA_MEMORY_BYTES = 36 * 1024 * 1024
 export const PASTA_PIDS = 1
 
 /** The sandbox's `/etc/resolv.conf`. Without a network there is no resolver, so that a lookup fails at once. */
-export function resolvConf(network: 'none' | 'open', nameservers: readonly string[]): string {
+export function resolvConf(network: SandboxNetwork, nameservers: readonly string[]): string {
   if (network === 'none') return '# network: none\n'
+  if (network !== 'open') return `nameserver ${GATEWAY_RESOLVER}\n`
   return forwarders(nameservers)
     .map((address) => `nameserver ${address}\n`)
     .join('')

@@ -1,3 +1,4 @@
+import type { IsolatorSpec } from '../../isolator.ts'
 import { RANGE_SIZE } from './id-ranges.ts'
 
 /** The ids and capabilities inside a sandbox, as `config.json` states them. */
@@ -24,6 +25,19 @@ export const insideRange: InsideIds = {
   capabilities: ['CAP_KILL', 'CAP_SETGID', 'CAP_SETUID'],
   capabilityBits: 0xe0,
   terminalGroup: 5,
+}
+
+/**
+ * The capabilities of a sandbox whose commands are root: what `apt-get install`, `chown` and `useradd` need, valid for
+ * the sandbox's own files and users only. CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: bits 0, 1, 3 to 7.
+ */
+const ROOT_CAPABILITIES = {
+  capabilities: ['CAP_CHOWN', 'CAP_DAC_OVERRIDE', 'CAP_FOWNER', 'CAP_FSETID', ...insideRange.capabilities],
+  capabilityBits: 0x1b | insideRange.capabilityBits,
+}
+
+export function insideFor(inside: InsideIds, user: IsolatorSpec['user']): InsideIds {
+  return user === 'root' ? { ...inside, ...ROOT_CAPABILITIES } : inside
 }
 
 /**

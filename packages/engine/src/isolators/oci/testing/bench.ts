@@ -119,7 +119,6 @@ export async function createBench(runtime = 'crun'): Promise<Bench> {
         memoryBytes: 256 * MiB,
         pids: 128,
         cpus: 2,
-        tmpBytes: 64 * MiB,
         shmBytes: 16 * MiB,
         openFiles: 4096,
         ...changes.limits,

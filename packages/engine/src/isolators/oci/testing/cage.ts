@@ -14,12 +14,16 @@ const traits = {
   runsc: { devices: ['fuse', 'net'], exactErrno: false, ownKernel: true },
 } as const
 
-export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<Cage> {
+export async function openCage(
+  runtime: keyof typeof traits = 'crun',
+  { user }: Pick<SpecChanges, 'user'> = {},
+): Promise<Cage> {
   const bench = await createBench(testedRuntime(runtime))
   return {
     traits: {
       ids: ({ root: 'own', range: 'common', own: 'account' } as const)[bench.kind],
       entries: [],
+      asRoot: user === 'root',
       socket: 'unnamed',
       countsOom: bench.kind === 'root',
       // All sandboxes of an account share the same host users. Without a range, that user is the account itself.
@@ -30,7 +34,7 @@ export async function openCage(runtime: keyof typeof traits = 'crun'): Promise<C
     },
     folder: bench.folder,
     async start(changes?: SpecChanges): Promise<Captive> {
-      const box = await bench.start(changes)
+      const box = await bench.start({ ...(user === undefined ? {} : { user }), ...changes })
       const { folder, sandboxId } = box.spec
       return {
         ...box,

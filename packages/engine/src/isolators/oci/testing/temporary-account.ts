@@ -16,6 +16,8 @@ export interface TemporaryAccount extends AsyncDisposable {
   readonly home: string
   /** Runs a program with the checkout at `home/../checkout` and a clean environment. Resolves to its output. */
   run(command: readonly string[], env: Readonly<Record<string, string>>, group?: string): Promise<string>
+  /** The command that `run` runs. */
+  commandLine(command: readonly string[], env: Readonly<Record<string, string>>, group?: string): string[]
 }
 
 export async function temporaryAccount(options: {
@@ -40,29 +42,29 @@ export async function temporaryAccount(options: {
   await run('chmod', ['755', folder])
   chownSync(home, uid, gid)
   let gone = false
+  const commandLine: TemporaryAccount['commandLine'] = (command, env, group = '') => {
+    // The account may lack access to the checkout's parents and to /dev/net/tun, so it gets its own mount namespace.
+    // Once Podman has run as root, only root can read /run/containers, where skopeo looks for credentials.
+    const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
+      mount --bind "$1" "$2"
+      if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
+      [ ! -d /run/containers ] || mount -t tmpfs -o mode=755 tmpfs /run/containers
+      cd "$2"; shift 2; exec setpriv --reuid "$1" --regid "$2" --init-groups --inh-caps=-all -- env -i "\${@:3}"`
+    const environment = Object.entries({ HOME: home, USER: name, TMPDIR: '/tmp', ...env })
+    return [
+      ...['unshare', '--mount', '--propagation', 'private', 'bash', '-ec', script, 'bash'],
+      ...[group, options.checkout, checkout, String(uid), String(gid)],
+      ...environment.map(([key, value]) => `${key}=${value}`),
+      ...command,
+    ]
+  }
   return {
     uid,
     home,
-    async run(command, env, group = '') {
-      // The account may lack access to the checkout's parents and to /dev/net/tun, so it gets its own mount namespace.
-      // Once Podman has run as root, only root can read /run/containers, where skopeo looks for credentials.
-      const script = `[ -z "$1" ] || echo $$ > "$1/cgroup.procs"; shift
-        mount --bind "$1" "$2"
-        if [ -d /dev/net ]; then mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200; fi
-        [ ! -d /run/containers ] || mount -t tmpfs -o mode=755 tmpfs /run/containers
-        cd "$2"; shift 2; exec setpriv --reuid "$1" --regid "$2" --init-groups --inh-caps=-all -- env -i "\${@:3}"`
-      const environment = Object.entries({ HOME: home, USER: name, TMPDIR: '/tmp', ...env })
-      const { stdout } = await run(
-        'unshare',
-        [
-          ...['--mount', '--propagation', 'private', 'bash', '-ec', script, 'bash'],
-          ...[group, options.checkout, checkout, String(uid), String(gid)],
-          ...environment.map(([key, value]) => `${key}=${value}`),
-          ...command,
-        ],
-        { maxBuffer: 64 * 1024 * 1024 },
-      )
-      return stdout
+    commandLine,
+    async run(command, env, group) {
+      const [program = '', ...args] = commandLine(command, env, group)
+      return (await run(program, args, { maxBuffer: 64 * 1024 * 1024 })).stdout
     },
     async [Symbol.asyncDispose]() {
       if (gone) return
