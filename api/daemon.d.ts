@@ -26,6 +26,7 @@ export interface AuditRow {
     id: Generated<number>;
     project_id: string;
     key_id: string;
+    subject: string | null;
     action: string;
     target: string | null;
     status: number;
@@ -39,9 +40,22 @@ export interface Caller {
     readonly scopes: readonly Scope[];
     readonly requestId: string;
     readonly quotas?: string | null;
+    readonly policy?: string | null;
+    readonly subject?: string;
+    readonly token?: {
+        readonly expiresAt: number;
+        stillValid(): Promise<boolean>;
+    };
 }
 
 export type CheckUsage = (usage: Usage) => void;
+
+export type CheckVolumes = (found: VolumesInUse) => void;
+
+interface Checks {
+    check?: CheckUsage | undefined;
+    volumes?: CheckVolumes | undefined;
+}
 
 export type Command = LiveCommand | StoredCommand;
 
@@ -71,6 +85,7 @@ export interface Context {
     readonly config: DaemonConfig;
     readonly store: Store;
     readonly provider: DaemonProvider;
+    readonly secrets: ProjectSecrets;
     readonly instanceId: string;
     readonly live: LiveSessions;
     readonly events: EventBus;
@@ -83,6 +98,7 @@ export interface Context {
 
 export interface CreateRequest {
     image?: string;
+    runtime?: string;
     snapshotId?: string;
     name?: string;
     labels?: Readonly<Record<string, string>>;
@@ -93,14 +109,18 @@ export interface CreateRequest {
         pids?: number;
         diskMb?: number;
     };
-    network?: 'none' | 'open';
+    network?: GivenNetwork;
+    keepHeaders?: true;
     ttlMs?: number;
     onIdle?: EndAction;
     lifetimeMs?: number;
     onLifetime?: EndAction;
     stoppedTtlMs?: number | null;
     wakeOnUse?: boolean;
+    volumes?: readonly VolumeRequest[];
     account?: string;
+    user?: 'root';
+    tmp?: 'disk' | 'memory';
     idempotencyKey?: string;
 }
 
@@ -144,6 +164,7 @@ export interface DaemonOptions {
     provider?: DaemonProvider;
     log?: Log;
     patience?: Patience;
+    env?: Readonly<Record<string, string | undefined>>;
     ownsProcess?: boolean;
 }
 
@@ -157,8 +178,46 @@ export type DaemonProvider = SandboxProvider & {
         labels: Readonly<Record<string, string>>;
         envVars: Readonly<Record<string, string>>;
     }): Promise<void>;
+    imageForRuntime?(runtime: string, among: readonly string[]): Promise<string>;
+    readonly volumes?: VolumeAdmin;
+    egressEvents?(sandboxId: string, options: {
+        after?: number;
+        follow?: boolean;
+        signal?: AbortSignal;
+    }): AsyncIterable<{
+        readonly seq: number;
+        readonly at: number;
+        readonly kind: 'tcp' | 'tls' | 'http' | 'dns' | 'udp' | 'icmp' | 'other';
+        readonly host: string | null;
+        readonly address: string | null;
+        readonly port: number | null;
+        readonly verdict: 'allowed' | 'denied' | 'audit' | 'error';
+        readonly rule: string | null;
+        readonly reason: string | null;
+        readonly bytesIn: number;
+        readonly bytesOut: number;
+        readonly durationMs: number;
+        readonly method: string | null;
+        readonly path: string | null;
+        readonly status: number | null;
+    }>;
+    egressStats?(sandboxId: string): Promise<{
+        readonly connections: number;
+    }>;
+    refreshSecrets?(): Promise<void>;
     sweep?(): Promise<unknown>;
 };
+
+export type EgressEvent = NonNullable<DaemonProvider['egressEvents']> extends (...args: never[]) => AsyncIterable<infer Event> ? Event : never;
+
+export declare class EgressWatch {
+    constructor(context: Context);
+    get size(): number;
+    learned(sessionId: string): Learned | undefined;
+    tend(): Promise<void>;
+    close(): void;
+    static learn(learned: Learned, { kind, verdict, host, address, port }: EgressEvent): void;
+}
 
 export type EndAction = z.infer<typeof endAction>;
 
@@ -237,11 +296,17 @@ export declare class Execs {
     prune(sessionId: string, keep: number): Promise<void>;
 }
 
+export interface FactRow {
+    name: string;
+    value: string;
+}
+
 export type FileConfig = z.infer<typeof fileSchema>;
 
 export interface FrontConfig {
     readonly listen: ListenAddress;
     readonly url?: string;
+    readonly user?: 'root';
 }
 
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox';
@@ -272,6 +337,12 @@ export declare class Fronts {
     put(row: FrontRow): Promise<void>;
     insert(row: FrontRow): Promise<boolean>;
     delete(front: string, projectId: string, kind: string, key: string): Promise<boolean>;
+}
+
+export type GivenNetwork = 'none' | 'open' | GivenPolicy;
+
+export interface GivenPolicy extends Omit<NetworkPolicy, 'services'> {
+    readonly services?: readonly string[] | Readonly<Record<string, unknown>>;
 }
 
 export interface IdempotencyRow {
@@ -306,6 +377,7 @@ export interface KeyRow {
     created_at: number;
     expires_at: number | null;
     revoked_at: number | null;
+    subject: string | null;
 }
 
 export declare class Keys {
@@ -314,16 +386,27 @@ export declare class Keys {
     get(projectId: string, id: string): Promise<KeyRow | undefined>;
     list(projectId: string): Promise<KeyRow[]>;
     insert(row: KeyRow, most: number): Promise<boolean>;
+    usableIds(projectId: string, now: number): Promise<string[]>;
+    insertGrant(row: Omit<KeyRow, 'hash'>, most: number): Promise<boolean>;
     upsert(row: KeyRow): Promise<void>;
     revoke(projectId: string, id: string, now: number): Promise<boolean>;
     project(id: string): Promise<ProjectRow | undefined>;
     projects(): Promise<ProjectRow[]>;
+    projectNamed(name: string): Promise<ProjectRow | undefined>;
     insertProject(row: ProjectRow): Promise<void>;
     ensureProject(row: ProjectRow): Promise<void>;
+    ensureProjectNamed(row: ProjectRow): Promise<ProjectRow>;
+    setPolicy(id: string, policy: string | null): Promise<boolean>;
     setQuotas(id: string, quotas: string | null): Promise<boolean>;
 }
 
 type Labels = Readonly<Record<string, string | number>>;
+
+export type Learned = Map<string, {
+    readonly host: string | null;
+    readonly address: string;
+    readonly port: number;
+}>;
 
 export interface LeaseChanges {
     ttlMs?: number;
@@ -430,6 +513,34 @@ export declare class Metrics {
     text(): Promise<string>;
 }
 
+export declare class NetworksOfSessions {
+    readonly watch: EgressWatch;
+    constructor(context: Context, use: Use);
+    set(caller: Caller, id: string, given: GivenNetwork, { incarnation }?: Meant): Promise<Session>;
+    withKeptHeaders(caller: Caller, given: GivenNetwork): Promise<GivenNetwork>;
+    events(caller: Caller, id: string, { after, limit, verdict }: {
+        after?: number;
+        limit: number;
+        verdict?: string;
+    }): Promise<{
+        events: EgressEvent[];
+        next: number;
+    }>;
+    follow(caller: Caller, id: string, { after, verdict, signal }: {
+        after?: number;
+        verdict?: string;
+        signal: AbortSignal;
+    }): AsyncGenerator<EgressEvent>;
+    learned(caller: Caller, id: string): Promise<SessionNetwork>;
+    secretOf(name: string, { sandboxId, sessionId }: {
+        sandboxId: string;
+        sessionId: string | undefined;
+    }): Promise<string | undefined>;
+    refreshSecrets(): Promise<void>;
+    tend(): Promise<void>;
+    recover(): Promise<void>;
+}
+
 export interface Open {
     readonly incarnation: number;
     readonly sandbox: Sandbox;
@@ -437,7 +548,15 @@ export interface Open {
     readonly terminals: Set<string>;
 }
 
-export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas'>;
+export type OpeningKey = KeyRow & Pick<ProjectRow, 'quotas' | 'policy'>;
+
+interface Parts {
+    readonly lifecycle: Lifecycle;
+    readonly creator: Creator;
+    readonly commands: Commands;
+    readonly use: Use;
+    readonly volumes: VolumesOfProjects;
+}
 
 export interface Patience {
     readonly headMs: number;
@@ -450,14 +569,18 @@ export interface Plan {
     readonly memoryMb: number;
     readonly pids: number;
     readonly diskMb: number;
-    readonly network: 'none' | 'open';
+    readonly network: SessionNetwork;
     readonly ttlMs: number;
     readonly onIdle: EndAction;
     readonly lifetimeMs: number | null;
     readonly onLifetime: EndAction;
     readonly wakeOnUse: boolean;
     readonly account?: string;
+    readonly tmp: 'disk' | 'memory';
+    readonly user?: 'root';
 }
+
+export type Policy = z.infer<typeof policySchema>;
 
 export declare class Pool {
     readonly keeper: string;
@@ -488,12 +611,39 @@ export declare class Ports {
     delete(sessionId: string, port: number): Promise<boolean>;
 }
 
+type Project = Pick<Caller, 'projectId'>;
+
 export interface ProjectRow {
     id: string;
     name: string;
     quotas: string | null;
+    policy: string | null;
     created_at: number;
     turn: number;
+}
+
+export declare class ProjectSecrets {
+    onChange: (projectId: string, name: string) => Promise<void>;
+    constructor(given: {
+        store: Store;
+        source: KeySource;
+        log: Log;
+    });
+    start(): Promise<void>;
+    list(project: Project): Promise<Secret[]>;
+    known({ projectId }: Project): Promise<Secret[]>;
+    keep(project: Project, value: string, host: string): Promise<string>;
+    dropUnused(): Promise<void>;
+    put(project: Project, name: string, given: {
+        value: string;
+        hosts?: readonly string[];
+    }): Promise<Secret>;
+    delete({ projectId }: Project, name: string): Promise<void>;
+    values(projectId: string, names: readonly string[]): Promise<Record<string, string>>;
+    rotateKey(): Promise<{
+        keyId: string;
+        values: number;
+    }>;
 }
 
 export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>;
@@ -506,12 +656,7 @@ export declare class Reaper {
 }
 
 export declare class Reconciler {
-    constructor(context: Context, parts: {
-        lifecycle: Lifecycle;
-        creator: Creator;
-        commands: Commands;
-        use: Use;
-    });
+    constructor(context: Context, parts: Parts);
     run(): Promise<void>;
     tidy(): Promise<void>;
     watch(): void;
@@ -555,12 +700,19 @@ export declare class ResultMemory {
     open(projectId: string): ResultAccount;
 }
 
+export interface Rules extends DaemonConfig {
+    readonly policy: Policy;
+    readonly longestIdleMs: number;
+    readonly longestLifetimeMs: number;
+}
+
 export interface RunRequest {
     kind: 'run';
     cmd: string;
     args: readonly string[];
     env?: Readonly<Record<string, string>>;
     cwd?: string;
+    output?: 'separate' | 'merged';
     timeoutMs?: number;
     stdin?: Uint8Array | 'pipe';
     detached: boolean;
@@ -568,9 +720,40 @@ export interface RunRequest {
     outputBufferBytes?: number;
 }
 
-export type Sandbox = SandboxHandle<AllCapabilities>;
+export type Sandbox = SandboxHandle;
 
 export type Scope = (typeof scopes)[number];
+
+export interface Secret {
+    readonly name: string;
+    readonly version: number;
+    readonly hosts?: readonly string[];
+    readonly createdAt: number;
+    readonly updatedAt: number;
+}
+
+export type SecretFacts = Omit<SecretRow, 'sealed'>;
+
+export interface SecretRow {
+    id: string;
+    project_id: string;
+    name: string;
+    version: number;
+    sealed: string;
+    hosts: string | null;
+    created_at: number;
+    updated_at: number;
+}
+
+export declare class SecretRows {
+    constructor(db: Kysely<Tables>);
+    list(projectId: string): Promise<SecretFacts[]>;
+    named(projectId: string, names: readonly string[]): Promise<SecretRow[]>;
+    put(row: Pick<SecretRow, 'id' | 'project_id' | 'name' | 'hosts' | 'updated_at'>, seal: (id: string) => Promise<string>, most: number): Promise<SecretFacts | undefined>;
+    dropInline(before: number): Promise<void>;
+    stamp(): Promise<string>;
+    delete(projectId: string, name: string): Promise<boolean>;
+}
 
 export type Session = SessionRow;
 
@@ -586,6 +769,7 @@ export interface SessionFilter {
     projectId: string;
     status?: readonly SessionStatus[];
     name?: string;
+    subject?: string;
     labels?: Readonly<Record<string, string>>;
     limit: number;
     after?: {
@@ -594,11 +778,18 @@ export interface SessionFilter {
     };
 }
 
+export type SessionNetwork = 'none' | 'open' | SessionPolicy;
+
+export interface SessionPolicy extends Omit<NormalPolicy, 'services'> {
+    readonly services: readonly string[];
+}
+
 export interface SessionRow {
     id: string;
     project_id: string;
     instance_id: string;
     key_id: string;
+    subject: string | null;
     name: string | null;
     status: SessionStatus;
     status_reason: string;
@@ -616,13 +807,17 @@ export interface SessionRow {
     disk_mb: number;
     pids: number;
     network: string;
+    network_policy: string | null;
     ttl_ms: number;
     on_idle: string;
     lifetime_ms: number | null;
     on_lifetime: string;
     stopped_ttl_ms: number | null;
     wake_on_use: number;
+    run_user: string | null;
+    writable_paths: string | null;
     snapshot_id: string | null;
+    volumes: string;
     created_at: number;
     started_at: number;
     last_activity: number;
@@ -634,6 +829,8 @@ export declare class SessionService {
     readonly use: Use;
     readonly commands: Commands;
     readonly snapshots: SnapshotsOfSessions;
+    readonly volumes: VolumesOfProjects;
+    readonly networks: NetworksOfSessions;
     readonly terminals: Terminals;
     readonly reaper: Reaper;
     readonly reconciler: Reconciler;
@@ -655,6 +852,7 @@ export declare class SessionService {
     list(caller: Caller, filter: {
         status?: readonly SessionStatus[];
         name?: string;
+        subject?: string;
         labels?: Readonly<Record<string, string>>;
         limit: number;
         after?: {
@@ -682,14 +880,18 @@ export declare class SessionService {
         project_id: string;
         request_id: string;
         status: number;
+        subject: string | null;
         target: string | null;
     }[]>;
+    rules(caller: Pick<Caller, 'projectId' | 'policy'>): Promise<Rules>;
     usage(caller: Caller): Promise<{
         used: {
             sessions: number;
             cpu: number;
             mem_mb: number;
             disk_mb: number;
+            volumes: number;
+            volume_mb: number;
         };
         quotas: {
             sessions?: number | undefined;
@@ -698,6 +900,8 @@ export declare class SessionService {
             disk_mb?: number | undefined;
             snapshots?: number | undefined;
             snapshot_mb?: number | undefined;
+            volumes?: number | undefined;
+            volume_mb?: number | undefined;
         };
     }>;
 }
@@ -707,9 +911,11 @@ export type SessionStatus = 'creating' | 'running' | 'paused' | 'stopped' | 'exp
 export declare class Sessions {
     constructor(db: Kysely<Tables>);
     get(id: string): Promise<SessionRow | undefined>;
-    list({ projectId, status, name, labels, limit, after }: SessionFilter): Promise<SessionRow[]>;
+    list({ projectId, status, name, subject, labels, limit, after, }: SessionFilter): Promise<SessionRow[]>;
     shiftLeases(instanceId: string, ms: number): Promise<void>;
     live(instanceId: string): Promise<SessionRow[]>;
+    withPolicy(instanceId: string): Promise<Array<Pick<SessionRow, 'id' | 'sandbox_id'>>>;
+    withSandbox(instanceId: string, sandboxId: string): Promise<SessionRow | undefined>;
     leases(instanceId: string): Promise<{
         id: string;
         last_activity: number;
@@ -728,12 +934,11 @@ export declare class Sessions {
         count: number;
     }>>;
     usage(projectId: string): Promise<Usage>;
-    insert(row: SessionRow, options?: {
+    insert(row: SessionRow, options?: Checks & {
         idempotency?: IdempotencyRow;
-        check?: CheckUsage;
     }): Promise<InsertResult>;
-    insertAll(rows: readonly SessionRow[], check?: CheckUsage): Promise<Set<string>>;
-    reserveStart({ id, project_id }: SessionRow, check: CheckUsage): Promise<void>;
+    insertAll(rows: readonly SessionRow[], { check, volumes }?: Checks): Promise<Set<string>>;
+    reserveStart(session: SessionRow, { check, volumes }: Checks): Promise<void>;
     forgetStarts(where: {
         id: string;
     } | {
@@ -820,23 +1025,20 @@ export declare class SnapshotsOfSessions {
 }
 
 export declare class Store {
-    readonly kind: StoreKind;
+    readonly kind: DatabaseKind;
     readonly db: Kysely<Tables>;
     readonly keys: Keys;
     readonly sessions: Sessions;
     readonly execs: Execs;
     readonly snapshots: Snapshots;
+    readonly volumes: Volumes;
+    readonly secrets: SecretRows;
+    readonly sealed: SealedValues;
     readonly ports: Ports;
     readonly fronts: Fronts;
     readonly records: Records;
-    static open(options: {
-        db_url?: string;
-        db_path: string;
-    }): Promise<Store>;
-    static connect(options: {
-        db_url?: string;
-        db_path: string;
-    }, plugins?: KyselyPlugin[]): Promise<Store>;
+    static open(options: StoreOptions): Promise<Store>;
+    static connect(options: StoreOptions): Promise<Store>;
     giveBack(): Promise<void>;
     putBy(): void;
     size(): Promise<number>;
@@ -850,7 +1052,10 @@ export declare class StoreBudget {
     enforce(): Promise<void>;
 }
 
-export type StoreKind = 'sqlite' | 'postgres';
+export interface StoreOptions {
+    readonly db_url?: string;
+    readonly db_path: string;
+}
 
 export interface StoredCommand extends CommandBase {
     readonly state: 'stored';
@@ -862,6 +1067,9 @@ export interface Tables {
     sessions: SessionRow;
     execs: ExecRow;
     snapshots: SnapshotRow;
+    volumes: VolumeRow;
+    secrets: SecretRow;
+    daemon_facts: FactRow;
     ports: PortRow;
     front_records: FrontRow;
     events: EventRow;
@@ -875,7 +1083,9 @@ type Taken = () => Promise<Used & {
 
 export declare class Terminals {
     constructor(context: Context, use: Use);
-    open(caller: Caller, id: string, options: Omit<OpenTerminalOptions, 'signal'>, use?: UseOptions): Promise<ExecRow>;
+    open(caller: Caller, id: string, options: Omit<OpenTerminalOptions, 'signal' | 'env'> & {
+        env?: Readonly<Record<string, string>>;
+    }, use?: UseOptions): Promise<ExecRow>;
     find(caller: Caller, id: string, terminalId: string): Promise<ExecRow>;
     list(caller: Caller, id: string): Promise<Array<Omit<ExecRow, 'events'>>>;
     attach<T>(caller: Caller, id: string, terminalId: string, work: (terminal: SandboxTerminal) => Promise<T>, use?: UseOptions): Promise<T>;
@@ -911,6 +1121,80 @@ export interface Used {
     readonly open: Open;
 }
 
+export interface Volume {
+    readonly row: VolumeRow;
+    readonly sizeBytes?: number;
+    readonly writer?: string;
+}
+
+export interface VolumeRequest {
+    readonly name: string;
+    readonly path: string;
+    readonly readOnly?: boolean;
+}
+
+export interface VolumeRow {
+    id: string;
+    project_id: string;
+    instance_id: string;
+    name: string;
+    state: VolumeState;
+    provider_name: string;
+    limit_mb: number | null;
+    created_at: number;
+}
+
+export type VolumeState = 'creating' | 'ready' | 'deleting' | 'lost';
+
+export interface VolumeUsage {
+    volumes: number;
+    limit_mb: number;
+}
+
+export declare class Volumes {
+    constructor(db: Kysely<Tables>);
+    get(projectId: string, name: string): Promise<VolumeRow | undefined>;
+    list(projectId: string, { limit, after }: {
+        limit: number;
+        after?: {
+            createdAt: number;
+            id: string;
+        };
+    }): Promise<VolumeRow[]>;
+    ofInstance(instanceId: string, states?: readonly VolumeState[]): Promise<VolumeRow[]>;
+    unlimited(projectId: string): Promise<VolumeRow[]>;
+    usage(projectId: string): Promise<VolumeUsage>;
+    insert(row: VolumeRow, check: (usage: VolumeUsage) => void): Promise<'created' | 'name-taken'>;
+    beginDelete(projectId: string, name: string, check: (sessionIds: readonly string[]) => void): Promise<VolumeRow | undefined>;
+    setState(id: string, from: readonly VolumeState[], state: VolumeState): Promise<boolean>;
+    delete(id: string): Promise<void>;
+    writers(projectId: string): Promise<ReadonlyMap<string, string>>;
+}
+
+export interface VolumesInUse {
+    readonly ready: ReadonlySet<string>;
+    readonly writers: ReadonlyMap<string, string>;
+}
+
+export declare class VolumesOfProjects {
+    constructor(context: Context);
+    create(caller: Caller, { name, limitMb }: {
+        name: string;
+        limitMb?: number;
+    }): Promise<Volume>;
+    get(caller: Caller, name: string): Promise<Volume>;
+    list(caller: Caller, options: {
+        limit: number;
+        after?: {
+            createdAt: number;
+            id: string;
+        };
+    }): Promise<Volume[]>;
+    delete(caller: Caller, name: string): Promise<void>;
+    finishChanges(): Promise<void>;
+    tidy(): Promise<void>;
+}
+
 export declare function configOf(given: Readonly<Record<string, unknown>>): DaemonConfig;
 
 export declare const endAction: z.ZodEnum<{
@@ -926,6 +1210,40 @@ export declare const fileSchema: z.ZodObject<{
     listen: z.ZodDefault<z.ZodString>;
     behind_tls: z.ZodDefault<z.ZodBoolean>;
     api_key: z.ZodOptional<z.ZodString>;
+    jwt: z.ZodOptional<z.ZodObject<{
+        secret: z.ZodOptional<z.ZodString>;
+        secret_file: z.ZodOptional<z.ZodString>;
+        jwks_file: z.ZodOptional<z.ZodString>;
+        jwks_url: z.ZodOptional<z.ZodString>;
+        algorithms: z.ZodDefault<z.ZodArray<z.ZodEnum<{
+            ES256: "ES256";
+            ES384: "ES384";
+            ES512: "ES512";
+            EdDSA: "EdDSA";
+            PS256: "PS256";
+            PS384: "PS384";
+            PS512: "PS512";
+            RS256: "RS256";
+            RS384: "RS384";
+            RS512: "RS512";
+        }>>>;
+        issuer: z.ZodOptional<z.ZodString>;
+        audience: z.ZodOptional<z.ZodString>;
+        clock_tolerance_seconds: z.ZodDefault<z.ZodInt>;
+        max_age_seconds: z.ZodDefault<z.ZodInt>;
+        project_claim: z.ZodDefault<z.ZodString>;
+        subject_claim: z.ZodDefault<z.ZodString>;
+        scopes_claim: z.ZodDefault<z.ZodString>;
+        default_scope: z.ZodOptional<z.ZodEnum<{
+            exec: "exec";
+            read: "read";
+        }>>;
+        create_projects: z.ZodDefault<z.ZodBoolean>;
+        allow_operator: z.ZodDefault<z.ZodBoolean>;
+        jwks_refresh_seconds: z.ZodDefault<z.ZodInt>;
+        jwks_cooldown_seconds: z.ZodDefault<z.ZodInt>;
+        jwks_max_stale_seconds: z.ZodDefault<z.ZodInt>;
+    }, z.core.$strict>>;
     data_dir: z.ZodOptional<z.ZodString>;
     engine_dir: z.ZodOptional<z.ZodString>;
     run_dir: z.ZodOptional<z.ZodString>;
@@ -974,8 +1292,13 @@ export declare const fileSchema: z.ZodObject<{
         cpu_limit: z.ZodDefault<z.ZodNumber>;
         memory_mb: z.ZodDefault<z.ZodInt>;
         pids_limit: z.ZodDefault<z.ZodInt>;
+        tmp: z.ZodDefault<z.ZodEnum<{
+            disk: "disk";
+            memory: "memory";
+        }>>;
         tmp_limit_mb: z.ZodDefault<z.ZodInt>;
         disk_limit_mb: z.ZodOptional<z.ZodInt>;
+        volume_limit_mb: z.ZodOptional<z.ZodInt>;
         exec_timeout_ms: z.ZodDefault<z.ZodInt>;
         max_exec_timeout_ms: z.ZodDefault<z.ZodInt>;
         network_mode: z.ZodDefault<z.ZodEnum<{
@@ -990,11 +1313,26 @@ export declare const fileSchema: z.ZodObject<{
         memory_mb: z.ZodDefault<z.ZodInt>;
         pids_limit: z.ZodDefault<z.ZodInt>;
         disk_limit_mb: z.ZodDefault<z.ZodInt>;
+        volume_limit_mb: z.ZodDefault<z.ZodInt>;
     }, z.core.$strict>>;
+    allow_root: z.ZodDefault<z.ZodBoolean>;
     allowed_networks: z.ZodDefault<z.ZodArray<z.ZodEnum<{
         none: "none";
         open: "open";
+        policy: "policy";
     }>>>;
+    egress: z.ZodPrefault<z.ZodObject<{
+        services: z.ZodDefault<z.ZodRecord<z.ZodString, z.ZodObject<{
+            host: z.ZodString;
+            port: z.ZodInt;
+        }, z.core.$strict>>>;
+        addresses: z.ZodDefault<z.ZodArray<z.ZodString>>;
+        max: z.ZodPrefault<z.ZodObject<{
+            connections: z.ZodDefault<z.ZodInt>;
+            bytes: z.ZodOptional<z.ZodInt>;
+            bytes_per_second: z.ZodOptional<z.ZodInt>;
+        }, z.core.$strict>>;
+    }, z.core.$strict>>;
     host_image: z.ZodPrefault<z.ZodObject<{
         hide: z.ZodDefault<z.ZodArray<z.ZodString>>;
         show: z.ZodDefault<z.ZodArray<z.ZodString>>;
@@ -1027,6 +1365,8 @@ export declare const fileSchema: z.ZodObject<{
         disk_mb: z.ZodOptional<z.ZodInt>;
         snapshots: z.ZodOptional<z.ZodInt>;
         snapshot_mb: z.ZodOptional<z.ZodInt>;
+        volumes: z.ZodOptional<z.ZodInt>;
+        volume_mb: z.ZodOptional<z.ZodInt>;
     }, z.core.$strict>>;
     domain: z.ZodOptional<z.ZodString>;
     preview_listen: z.ZodOptional<z.ZodString>;
@@ -1035,18 +1375,22 @@ export declare const fileSchema: z.ZodObject<{
         e2b: z.ZodOptional<z.ZodObject<{
             listen: z.ZodString;
             url: z.ZodOptional<z.ZodString>;
+            user: z.ZodOptional<z.ZodLiteral<"root">>;
         }, z.core.$strict>>;
         daytona: z.ZodOptional<z.ZodObject<{
             listen: z.ZodString;
             url: z.ZodOptional<z.ZodString>;
+            user: z.ZodOptional<z.ZodLiteral<"root">>;
         }, z.core.$strict>>;
         vercel: z.ZodOptional<z.ZodObject<{
             listen: z.ZodString;
             url: z.ZodOptional<z.ZodString>;
+            user: z.ZodOptional<z.ZodLiteral<"root">>;
         }, z.core.$strict>>;
         opensandbox: z.ZodOptional<z.ZodObject<{
             listen: z.ZodString;
             url: z.ZodOptional<z.ZodString>;
+            user: z.ZodOptional<z.ZodLiteral<"root">>;
         }, z.core.$strict>>;
     }, z.core.$strict>>;
     reaper_interval_seconds: z.ZodDefault<z.ZodNumber>;
@@ -1075,6 +1419,26 @@ export declare function loadConfig(options?: LoadOptions): Promise<DaemonConfig>
 
 export declare function maskedConfig(config: DaemonConfig): Record<string, unknown>;
 
+export declare const policySchema: z.ZodObject<{
+    images: z.ZodOptional<z.ZodArray<z.ZodString>>;
+    networks: z.ZodOptional<z.ZodArray<z.ZodEnum<{
+        none: "none";
+        open: "open";
+        policy: "policy";
+    }>>>;
+    hosts: z.ZodOptional<z.ZodArray<z.ZodString>>;
+    services: z.ZodOptional<z.ZodArray<z.ZodString>>;
+    max: z.ZodOptional<z.ZodObject<{
+        cpu: z.ZodOptional<z.ZodNumber>;
+        memory_mb: z.ZodOptional<z.ZodInt>;
+        pids: z.ZodOptional<z.ZodInt>;
+        disk_mb: z.ZodOptional<z.ZodInt>;
+    }, z.core.$strict>>;
+    max_ttl_seconds: z.ZodOptional<z.ZodNumber>;
+    max_lifetime_seconds: z.ZodOptional<z.ZodNumber>;
+    pool: z.ZodOptional<z.ZodArray<z.ZodString>>;
+}, z.core.$strict>;
+
 declare const quotas: z.ZodObject<{
     sessions: z.ZodOptional<z.ZodInt>;
     cpu: z.ZodOptional<z.ZodNumber>;
@@ -1082,6 +1446,8 @@ declare const quotas: z.ZodObject<{
     disk_mb: z.ZodOptional<z.ZodInt>;
     snapshots: z.ZodOptional<z.ZodInt>;
     snapshot_mb: z.ZodOptional<z.ZodInt>;
+    volumes: z.ZodOptional<z.ZodInt>;
+    volume_mb: z.ZodOptional<z.ZodInt>;
 }, z.core.$strict>;
 
 export declare function readAddress(folder: string): Promise<{
@@ -1089,7 +1455,7 @@ export declare function readAddress(folder: string): Promise<{
     key?: string;
 }>;
 
-export declare const scopes: readonly ['read', 'exec', 'admin'];
+export declare const scopes: readonly ['read', 'exec', 'admin', 'secrets'];
 
 export declare function showConfig(config: DaemonConfig): string;
 

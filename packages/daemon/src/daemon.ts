@@ -1,3 +1,4 @@
+import path from 'node:path'
 import {
   decideIsolator,
   EngineProvider,
@@ -14,10 +15,11 @@ import { allFronts, type Fronts, startFronts } from './fronts/index.ts'
 import { Audit } from './http/audit.ts'
 import { Streams } from './http/event-streams.ts'
 import type { Patience, Services } from './http/services.ts'
-import { KeyRing } from './keys/index.ts'
+import { KeyRing, TokenCallers, TokenVerifier } from './keys/index.ts'
 import { type Log, openLog } from './log.ts'
 import { Metrics } from './metrics.ts'
 import { startPreviews } from './preview/index.ts'
+import { keySource, ProjectSecrets } from './secrets/index.ts'
 import {
   type Context,
   type DaemonProvider,
@@ -27,6 +29,7 @@ import {
   Pool,
   ResultMemory,
   SessionService,
+  sessionLabel,
 } from './sessions/index.ts'
 import { Store } from './store/index.ts'
 import { version } from './version.ts'
@@ -38,6 +41,8 @@ export interface DaemonOptions {
   log?: Log
   /** Shorter timeouts, for tests with slow clients. */
   patience?: Patience
+  /** Variables that may have the key of the secrets. Default: those of this process. */
+  env?: Readonly<Record<string, string | undefined>>
   /** The process belongs to the daemon alone. Unhandled errors are logged and counted, and do not end it. */
   ownsProcess?: boolean
 }
@@ -71,15 +76,31 @@ export async function openDaemon(options: DaemonOptions): Promise<{ daemon: Daem
   try {
     const instance = await takeDataFolder(options.config.data_dir, log)
     undo.push(() => instance.release())
-    const engine = options.provider ? undefined : engineOf(options.config, log)
-    const provider = options.provider ?? (engine as unknown as DaemonProvider)
+    // Set before any sandbox is used.
+    let networks: SessionService['networks'] | undefined
+    const secretOf: SecretFunction = async (name, { sandboxId, labels }) =>
+      networks?.secretOf(name, { sandboxId, sessionId: labels[sessionLabel] })
+    const engine = options.provider ? undefined : engineOf(options.config, log, secretOf)
+    const provider = options.provider ?? engine!
     undo.push(() => provider.close?.())
-    const config = withDiskLimit(options.config, engine?.limitsDisks ?? false)
+    const config = withSizeLimits(options.config, engine?.limitsDisks ?? false)
     const store = await openStore(config, log)
     undo.push(() => store.close())
     const patience = options.patience ?? { headMs: 15_000, bodyMs: 60_000 }
     return await assemble(
-      { config, provider, store, instance, log, patience, ownsProcess: options.ownsProcess ?? false },
+      {
+        config,
+        provider,
+        store,
+        instance,
+        log,
+        patience,
+        ownsProcess: options.ownsProcess ?? false,
+        env: options.env ?? process.env,
+        onSessions(sessions) {
+          networks = sessions.networks
+        },
+      },
       undo,
       close,
     )
@@ -94,6 +115,8 @@ async function assemble(
     instance: Instance
     patience: Patience
     ownsProcess: boolean
+    env: Readonly<Record<string, string | undefined>>
+    onSessions: (sessions: SessionService) => void
   },
   undo: Array<() => Promise<unknown> | unknown>,
   close: () => Promise<void>,
@@ -102,9 +125,13 @@ async function assemble(
   const metrics = new Metrics()
   const events = new EventBus(store, log)
   undo.push(() => events.close())
+  const source = keySource({ file: path.join(config.data_dir, 'secrets.key'), env: given.env })
+  const secrets = new ProjectSecrets({ store, source, log })
+  await secrets.start()
   const parts = {
     config,
     store,
+    secrets,
     provider,
     instanceId: instance.id,
     live: new LiveSessions(),
@@ -117,7 +144,14 @@ async function assemble(
   metrics.onRead(() => metrics.set('sandkasten_result_memory_bytes', {}, parts.memory.usedBytes))
   const context: Context = { ...parts, pool: new Pool(parts) }
   const sessions = new SessionService(context)
-  const keys = new KeyRing(store)
+  given.onSessions(sessions)
+  const verifier = config.jwt && (await TokenVerifier.open(config.jwt, log))
+  undo.push(() => verifier?.close())
+  metrics.onRead(() => {
+    if (verifier?.keyAgeSeconds !== undefined)
+      metrics.set('sandkasten_token_keys_age_seconds', {}, Math.round(verifier.keyAgeSeconds))
+  })
+  const keys = new KeyRing(store, config.jwt && verifier && new TokenCallers(store, verifier, config.jwt))
   const { firstKey } = await keys.prepare(config.api_key)
   await instance.writeCommandLineKey(await keys.commandLineKey(await instance.readCommandLineKey()))
   undo.push(() => sessions.leases.write())
@@ -125,6 +159,8 @@ async function assemble(
   await sessions.reconciler.tidy()
   await sessions.reconciler.run()
   await sessions.reconciler.recover()
+  await sessions.networks.recover()
+  undo.push(() => sessions.networks.watch.close())
   undo.push(() => sessions.commands.close())
   undo.push(() => context.pool.close())
   undo.push(housekeeping(sessions, context))
@@ -139,6 +175,7 @@ async function assemble(
   const services: Services = {
     config,
     sessions,
+    secrets,
     ports: previews.ports,
     visits: previews.visits,
     connections: previews.connections,
@@ -214,6 +251,7 @@ export function engineOptions(config: DaemonConfig): EngineProviderOptions {
       memoryMb: defaults.memory_mb,
       vcpus: defaults.cpu_limit,
       pids: defaults.pids_limit,
+      tmp: defaults.tmp,
       tmpMb: defaults.tmp_limit_mb,
       network: defaults.network_mode,
       login: defaults.login_shell,
@@ -230,19 +268,26 @@ function ioLimitOf({ io_limit: { read_mb_s: read, write_mb_s: write } }: DaemonC
   }
 }
 
-function engineOf(config: DaemonConfig, log: Log): EngineProvider {
+type SecretFunction = Extract<EngineProviderOptions['secrets'], (...args: never[]) => unknown>
+
+function engineOf(config: DaemonConfig, log: Log, secrets: SecretFunction): EngineProvider {
   const onWarning = (message: string) => log.warn({}, message)
-  return new EngineProvider({ ...engineOptions(config), onWarning })
+  return new EngineProvider({ ...engineOptions(config), secrets, onWarning })
 }
 
-/** The default limit of a session's disk. */
+/** The default limits of a session's disk and of a volume. */
 const DISK_LIMIT_MB = 10_240
+const VOLUME_LIMIT_MB = 1_024
 
-/** Sets the default only if the provider can limit disks. Otherwise every create would be refused. */
-function withDiskLimit(config: DaemonConfig, canLimit: boolean): DaemonConfig {
+/** Sets the defaults only if the provider can limit disks. Otherwise every create would be refused. */
+function withSizeLimits(config: DaemonConfig, canLimit: boolean): DaemonConfig {
   const { defaults, max } = config
-  if (defaults.disk_limit_mb !== undefined || !canLimit) return config
-  return { ...config, defaults: { ...defaults, disk_limit_mb: Math.min(DISK_LIMIT_MB, max.disk_limit_mb) } }
+  if (!canLimit) return config
+  const {
+    disk_limit_mb = Math.min(DISK_LIMIT_MB, max.disk_limit_mb),
+    volume_limit_mb = Math.min(VOLUME_LIMIT_MB, max.volume_limit_mb),
+  } = defaults
+  return { ...config, defaults: { ...defaults, disk_limit_mb, volume_limit_mb } }
 }
 
 /** Opens the database. Retries for a while, because at boot it may start after the daemon. */
@@ -279,6 +324,7 @@ function housekeeping(
     },
     { name: 'reserve', everyMs: 1_000, run: async () => store.putBy() },
     { name: 'pool', everyMs: 1_000, run: () => pool.tend() },
+    { name: 'egress', everyMs: 1_000, run: () => sessions.networks.tend() },
     { name: 'reconciler', everyMs: 30_000, run: () => sessions.reconciler.run() },
   ]
   const timers = jobs.map(({ name, everyMs, run }) => {

@@ -36,6 +36,22 @@ export class Metrics {
       'counter',
       'Unhandled errors in the daemon, by kind. Please report them.',
     )
+    this.#define(
+      'sandkasten_token_keys_age_seconds',
+      'gauge',
+      'Time since the keys that verify tokens were read. Absent without keys.',
+    )
+    this.#define(
+      'sandkasten_egress_decisions_total',
+      'counter',
+      'Connections, requests and lookups of sessions with a network policy, by verdict.',
+    )
+    this.#define('sandkasten_egress_bytes_total', 'counter', 'Bytes of ended connections, by direction.')
+    this.#define(
+      'sandkasten_egress_connections',
+      'gauge',
+      'Open connections of sessions with a network policy.',
+    )
     this.#define('process_resident_memory_bytes', 'gauge', 'Memory of the daemon.')
     this.#define('process_start_time_seconds', 'gauge', 'When the daemon was started.')
   }

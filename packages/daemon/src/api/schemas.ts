@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { endAction, quotasSchema } from '../config/index.ts'
+import { endAction, policySchema, quotasSchema } from '../config/index.ts'
 import { env, execId, filePath, idempotencyKey, labels, name, seconds, timeoutMs } from '../http/fields.ts'
 import { scopes } from '../keys/index.ts'
-import { requestLimits } from '../sessions/index.ts'
+import { secretLimits } from '../secrets/index.ts'
+import { requestLimits, volumeName as volumeNamePattern } from '../sessions/index.ts'
 
 /** The API's requests and responses. Names on the wire are in snake_case. */
 
@@ -19,11 +20,93 @@ export const statuses = [
   'destroyed',
 ] as const
 
+/** The subject of a token. */
+export const subject = z.string().min(1).max(200)
+
+export const verdicts = ['allowed', 'denied', 'audit', 'error'] as const
+
 const id = z.string().regex(/^[a-z2-7]{16}$/)
+export const volumeName = z
+  .string()
+  .regex(
+    volumeNamePattern,
+    'must be 1 to 64 letters, digits, dots, dashes or underscores, and begin with a letter or digit',
+  )
+const volumePath = z
+  .string()
+  .max(4096)
+  .regex(/^\/[^\0]*$/, 'must be an absolute path')
 export const sessionParams = z.object({ id: z.string() })
 export const execParams = z.object({ id: z.string(), exec_id: z.string() })
+const ports = z.array(z.int()).max(1000)
+const networkRule = z.union([
+  z.string().max(500),
+  z.looseObject({
+    host: z.string().optional(),
+    cidr: z.string().optional(),
+    preset: z.string().optional(),
+    ports: ports.optional(),
+    protocol: z.string().optional(),
+  }),
+])
+const headerValue = z.union([
+  z.string(),
+  z.looseObject({
+    secret: z.string().describe('The name of a secret of the project.'),
+    prefix: z.string().optional(),
+    suffix: z.string().optional(),
+    basic: z.string().optional().describe('Sends `Basic` with this user, and the secret as the password.'),
+  }),
+])
+const networkLimits = z.strictObject({
+  connections: z.int().positive().optional(),
+  bytes: z.int().positive().optional(),
+  bytes_per_second: z.int().positive().optional(),
+})
+/** The SDK checks the rules; its errors name the wrong one. */
+export const networkBody = z
+  .union([
+    z.enum(['none', 'open']),
+    z.strictObject({
+      allow: z
+        .array(networkRule)
+        .max(1000)
+        .describe('Such as `github.com`, `*.github.com:22` or `preset:github`.'),
+      deny: z.array(networkRule).max(1000).optional().describe('Wins over `allow`.'),
+      transform: z
+        .array(
+          z.strictObject({
+            match: z.looseObject({
+              host: z.string(),
+              path: z.string().optional(),
+              methods: z.array(z.string()).optional(),
+            }),
+            headers: z.record(z.string(), headerValue),
+          }),
+        )
+        .max(100)
+        .optional()
+        .describe('Headers that are set outside of the sandbox.'),
+      services: z
+        .union([z.array(z.string()).max(50), z.record(z.string(), z.unknown())])
+        .optional()
+        .describe('Names of services in the daemon’s `egress.services`.'),
+      audit: z.boolean().optional().describe('Allows and records what would be refused.'),
+      limits: networkLimits.optional(),
+    }),
+  ])
+  .meta({ id: 'Network' })
+
 export const createBody = z.strictObject({
   image: z.string().min(1).max(500).optional(),
+  runtime: z
+    .string()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe(
+      'Selects an allowed image by a program in it, such as `node24` or `python3.13`. Not together with `image` or `snapshot_id`.',
+    ),
   snapshot_id: z
     .string()
     .max(100)
@@ -51,7 +134,30 @@ export const createBody = z.strictObject({
       disk_mb: z.int().positive().optional(),
     })
     .optional(),
-  network_mode: z.enum(['none', 'open']).optional(),
+  network: networkBody.optional().describe('What the session reaches: `none`, `open` or a policy.'),
+  network_mode: z.enum(['none', 'open']).optional().describe('The same as `network`, without policies.'),
+  user: z
+    .literal('root')
+    .optional()
+    .describe('Commands run as root of the sandbox, so that `apt-get install` works. Needs `allow_root`.'),
+  tmp: z
+    .enum(['disk', 'memory'])
+    .optional()
+    .describe('Where /tmp is: on the disk, or in memory and empty after each start.'),
+  volumes: z
+    .array(
+      z.strictObject({
+        name: volumeName,
+        path: volumePath.describe('Where the session sees the volume.'),
+        read_only: z
+          .boolean()
+          .optional()
+          .describe('Default false. One running session may write to a volume; any number may read.'),
+      }),
+    )
+    .max(requestLimits.volumes)
+    .optional()
+    .describe('Volumes of the project to mount.'),
   idempotency_key: idempotencyKey.optional().describe('Same as the header Idempotency-Key.'),
 })
 
@@ -63,13 +169,25 @@ export const session = z
     status: z.enum(statuses),
     status_reason: z.string(),
     status_by: z.string().describe('`key:<id>`, `reaper`, `reconciler` or `daemon`.'),
+    subject: z
+      .string()
+      .nullable()
+      .describe('The subject of the token that created the session. Null when a key created it.'),
     status_at: time,
     image: z.string(),
     labels,
     env_names: z.array(z.string()),
     limits: z.object({ cpu: z.number(), memory_mb: z.int(), pids: z.int(), disk_mb: z.int().nullable() }),
-    network_mode: z.string(),
+    network_mode: z.string().describe('`none`, `open` or `policy`.'),
+    network: z
+      .union([z.enum(['none', 'open']), z.record(z.string(), z.unknown())])
+      .describe('The policy in its normal form. Secrets are in it by name.'),
     workdir: z.string().nullable(),
+    user: z.string().nullable().describe('`root`, or null for the sandbox’s ordinary user.'),
+    writable_paths: z
+      .array(z.string())
+      .nullable()
+      .describe('Folders that the user may write to. Null if they are not known.'),
     cwd: z.string().nullable().describe('The working directory of the main shell.'),
     incarnation: z
       .int()
@@ -77,6 +195,7 @@ export const session = z
         'Counts the starts of the sandbox. Send it as Sandkasten-Incarnation to make requests fail after a new start.',
       ),
     snapshot_id: z.string().nullable(),
+    volumes: z.array(z.object({ name: z.string(), path: z.string(), read_only: z.boolean() })),
     wake_on_use: z.boolean(),
     ttl_seconds: z.number(),
     on_idle: endAction,
@@ -154,6 +273,10 @@ export const runBody = z.strictObject({
   stdin: z.string().optional().describe('Text, followed by end-of-file.'),
   stdin_base64: z.base64().optional(),
   stdin_open: z.boolean().optional().describe('Keep stdin open for POST …/execs/{exec_id}/stdin.'),
+  output: z
+    .enum(['separate', 'merged'])
+    .optional()
+    .describe('`merged`: one pipe for stdout and stderr. All output is stdout, in its true order.'),
   exec_id: execId.optional(),
   detach: z
     .boolean()
@@ -219,6 +342,48 @@ export const snapshot = z
   })
   .meta({ id: 'Snapshot' })
 
+export const volume = z
+  .object({
+    name: z.string(),
+    status: z.enum(['ready', 'lost']).describe('`lost`: its content has disappeared from the machine.'),
+    limit_mb: z.int().nullable().describe('The most that it can hold. Null: no limit.'),
+    size_bytes: z
+      .number()
+      .nullable()
+      .describe('The disk space that it uses. Null in lists, and while it is not known.'),
+    writer_session_id: id.nullable().describe('The session that may write to it now.'),
+    created_at: time,
+  })
+  .meta({ id: 'Volume' })
+
+const secretHost = z
+  .string()
+  .max(253)
+  .regex(/^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$/, 'must be a host in small letters, such as api.example.com')
+export const secretBody = z.strictObject({
+  value: z
+    .string()
+    .min(1)
+    .describe(`At most ${secretLimits.valueBytes} bytes of printable ASCII. Never returned.`),
+  hosts: z
+    .array(secretHost)
+    .min(1)
+    .max(secretLimits.hosts)
+    .optional()
+    .describe(
+      'The only hosts that the secret may be sent to. `*.example.com` stands for all hosts below it.',
+    ),
+})
+export const secret = z
+  .object({
+    name: z.string(),
+    version: z.int().describe('Counts the values that it had.'),
+    hosts: z.array(z.string()).nullable().describe('Null: any host that the session’s policy allows.'),
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'Secret' })
+
 export const fileStat = z.object({
   type: z.enum(['file', 'directory', 'symlink', 'other']),
   size: z.number(),
@@ -242,6 +407,41 @@ export const key = z
 export const project = z
   .object({ id: z.string(), name: z.string(), quotas: quotasSchema.nullable(), created_at: time })
   .meta({ id: 'Project' })
+
+export const projectPolicy = z.object({
+  policy: policySchema,
+  effective: z
+    .object({
+      images: z.array(z.string()),
+      default_image: z.string(),
+      networks: z.array(z.string()),
+      max: z.object({ cpu: z.number(), memory_mb: z.number(), pids: z.number(), disk_mb: z.number() }),
+      max_ttl_seconds: z.number(),
+      max_lifetime_seconds: z.number(),
+    })
+    .describe('What sessions of the project may use: the configuration, narrowed by the policy.'),
+})
+
+export const egressEvent = z
+  .object({
+    seq: z.int().describe('Counts up. A gap shows events that were dropped, or a new start of the gateway.'),
+    session_id: id,
+    at: time,
+    kind: z.enum(['tcp', 'tls', 'http', 'dns', 'udp', 'icmp', 'other']),
+    host: z.string().nullable(),
+    address: z.string().nullable(),
+    port: z.int().nullable(),
+    verdict: z.enum(verdicts),
+    rule: z.string().nullable().describe('The rule that decided.'),
+    reason: z.string().nullable().describe('Why it was refused or failed, such as `no_rule`.'),
+    bytes_in: z.number(),
+    bytes_out: z.number(),
+    duration_ms: z.number(),
+    method: z.string().nullable(),
+    path: z.string().nullable().describe('Without its query.'),
+    status: z.int().nullable(),
+  })
+  .meta({ id: 'EgressEvent' })
 
 export const event = z
   .object({

@@ -197,6 +197,7 @@ function observe({ metrics, audit, log }: Services, request: FastifyRequest, rep
   }
   log.debug(facts, 'request')
   if (!caller || !route || route.method === 'GET') return
-  const { id } = (request.params ?? {}) as { id?: string }
-  audit.add(caller, { action: route.id, target: id, status: reply.statusCode })
+  // A volume is known by its name.
+  const { id, name } = (request.params ?? {}) as { id?: string; name?: string }
+  audit.add(caller, { action: route.id, target: id ?? name, status: reply.statusCode })
 }

@@ -1,6 +1,13 @@
 import type { CommandResult, FileStat, ShellResult } from '@sandkasten/sdk'
 import type { z } from 'zod'
-import { idleEnd, lifetimeEnd, type Session } from '../sessions/index.ts'
+import {
+  idleEnd,
+  lifetimeEnd,
+  networkOfRow,
+  type Session,
+  shownNetwork,
+  volumesOf,
+} from '../sessions/index.ts'
 import type * as schemas from './schemas.ts'
 
 /** Responses of the API for objects of the store. */
@@ -11,8 +18,9 @@ const pageBytes = 1_000_000
 /** Returns the rows that fit into one page, and at least one. */
 export function boundedPage(rows: readonly Session[]): Session[] {
   let bytes = 0
-  const end = rows.findIndex(({ labels, env_names, name }, at) => {
-    bytes += labels.length + env_names.length + (name?.length ?? 0)
+  const end = rows.findIndex(({ labels, env_names, volumes, name, network_policy }, at) => {
+    bytes += labels.length + env_names.length + volumes.length + (name?.length ?? 0)
+    bytes += network_policy?.length ?? 0
     return at > 0 && bytes > pageBytes
   })
   return end === -1 ? [...rows] : rows.slice(0, end)
@@ -28,6 +36,7 @@ export function sessionView(session: Session): z.infer<typeof schemas.session> {
     status_reason: session.status_reason,
     status_by: session.status_by,
     status_at: iso(session.status_at),
+    subject: session.subject,
     image: session.image,
     labels: JSON.parse(session.labels),
     env_names: JSON.parse(session.env_names),
@@ -38,10 +47,14 @@ export function sessionView(session: Session): z.infer<typeof schemas.session> {
       disk_mb: session.disk_mb === 0 ? null : session.disk_mb,
     },
     network_mode: session.network,
+    network: shownNetwork(networkOfRow(session)),
     workdir: session.workdir,
+    user: session.run_user,
+    writable_paths: session.writable_paths === null ? null : JSON.parse(session.writable_paths),
     cwd: session.cwd ?? session.workdir,
     incarnation: session.incarnation,
     snapshot_id: session.snapshot_id,
+    volumes: volumesOf(session).map(({ name, path, read_only }) => ({ name, path, read_only })),
     wake_on_use: session.wake_on_use === 1,
     ttl_seconds: session.ttl_ms / 1000,
     on_idle: session.on_idle as 'stop',

@@ -83,6 +83,17 @@ defaults:
     ['isolator: process\nruntime: runc', /no runtime/, /oci/],
     ['docker: { host: /run/docker.sock }', /DOCKER_HOST/, /docker\.host/],
     ['listen: [', /not YAML/, /Correct/],
+    ['jwt: {}', /no key/, /jwks_url/],
+    ['jwt: { secret: too-short }', /32 bytes/, /jwt\.secret/],
+    ['jwt: { secret_file: a, jwks_file: b }', /secret_file and jwks_file/, /one of/],
+    ['jwt: { jwks_file: a, audience: b }', /issuer/, /claim/],
+    ['jwt: { jwks_file: a, issuer: b }', /audience/, /claim/],
+    ['jwt: { jwks_url: "http://login.example.com/keys" }', /https/, /jwks_url/],
+    ['jwt: { jwks_url: "https://user:pass@login.example.com/" }', /user name/, /jwks_url/],
+    ['jwt: { jwks_url: "file:///etc/passwd" }', /https/, /jwks_url/],
+    ['jwt: { jwks_file: a, algorithms: [HS256] }', /algorithms/, /algorithms/],
+    ['jwt: { jwks_file: a, algorithms: [none] }', /algorithms/, /algorithms/],
+    ['api_key: eyJhbGciOiJ.abc.def\njwt: { secret_file: a }', /form of a token/, /another/],
   ])('refuses %j and says what to change', async (text, message, hint) => {
     await write(text)
     const error = await load().catch((error) => error)
@@ -101,6 +112,15 @@ defaults:
     const shown = showConfig(configOf({ db_url: 'postgres://me:hunter2@localhost/x', api_key: 'abcdefgh12' }))
     expect(shown).not.toMatch(/hunter2|abcdefgh12/)
     expect(shown).toContain('postgres://me:')
+  })
+
+  it('reads a secret for tokens from the environment, and never shows it', async () => {
+    const secret = 'a-secret-of-more-than-32-characters'
+    const config = await load({ SANDKASTEN_JWT_SECRET: secret, SANDKASTEN_JWT_CREATE_PROJECTS: 'true' })
+    expect(config.jwt).toMatchObject({ secret, create_projects: true, project_claim: 'tenant_id' })
+    expect(showConfig(config)).not.toContain(secret)
+    const short = await load({ SANDKASTEN_JWT_SECRET: 'short-secret' }).catch((error) => error)
+    expect(JSON.stringify(short) + short.message).not.toContain('short-secret')
   })
 
   it('fails when the requested file is missing', async () => {

@@ -4,6 +4,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import { readEnvironment } from './environment.ts'
 import { readFile } from './file.ts'
 import { withCurrentNames } from './former-names.ts'
+import { jwtOf } from './jwt.ts'
 import { type ListenAddress, parseListen, previewListen, refuseUnsafe } from './listen-address.ts'
 import { type FileConfig, type FrontName, fileSchema } from './schema.ts'
 import { problemOf, unknownKeys } from './unknown-keys.ts'
@@ -29,6 +30,8 @@ export interface DaemonConfig
 export interface FrontConfig {
   readonly listen: ListenAddress
   readonly url?: string
+  /** The user of its sandboxes. */
+  readonly user?: 'root'
 }
 
 export interface LoadOptions {
@@ -74,6 +77,7 @@ function complete(
     db_path: values.db_path ? path.resolve(place.base, values.db_path) : path.join(data_dir, 'sandkasten.db'),
     allowed_images: values.allowed_images ?? [values.default_image],
     fronts: frontsOf(values.fronts),
+    jwt: jwtOf(values.jwt, { base: place.base, apiKey: values.api_key }),
     file: place.file,
   }
   refuseUnsafe(config)

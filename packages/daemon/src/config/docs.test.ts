@@ -17,7 +17,7 @@ describe('the configuration in docs/configuration.md', () => {
   it('has every key', () => {
     const keys = [...leavesOf(fileSchema).values()].map(({ path }) => path)
     // The documentation shows these sections as one example.
-    const sections = ['docker', 'fronts', 'host_image', 'io_limit', 'open_network', 'quotas']
+    const sections = ['docker', 'fronts', 'host_image', 'io_limit', 'jwt', 'open_network', 'quotas']
     const missing = keys.filter(
       ([first, ...rest]) =>
         !new RegExp(`^ *(# )?${(sections.includes(first!) ? first : rest.at(-1)) ?? first}:`, 'm').test(
@@ -25,5 +25,15 @@ describe('the configuration in docs/configuration.md', () => {
         ),
     )
     expect(missing).toEqual([])
+  })
+
+  it('shows every key of jwt, with its default', () => {
+    const [, block] = /```yaml\n(jwt:.*?)```/s.exec(page)!
+    const defaults = fileSchema.parse({ jwt: {} }).jwt
+    expect(parse(block!)).toEqual({ jwt: defaults })
+    for (const name of [...leavesOf(fileSchema).values()].flatMap(({ path: [first, key] }) =>
+      first === 'jwt' ? [key!] : [],
+    ))
+      expect(block, name).toMatch(new RegExp(`^  (# )?${name}: `, 'm'))
   })
 })

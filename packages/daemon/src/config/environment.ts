@@ -12,6 +12,8 @@ const others = [
   'HOME',
   'RUNNER',
   'URL',
+  'SECRET_KEY',
+  'SECRET_KEY_OLD',
   'EXEC_TIMEOUT',
   'SEED',
   'FUZZ_SEED',

@@ -1,4 +1,6 @@
 export { configOf, type DaemonConfig, type FrontConfig, type LoadOptions, loadConfig } from './config.ts'
+export { type JwtConfig, looksLikeToken, minSecretBytes } from './jwt.ts'
 export { isLoopback } from './listen-address.ts'
+export { fits, type Policy, policySchema } from './policy.ts'
 export { type EndAction, endAction, type FrontName, type Quotas, quotasSchema } from './schema.ts'
 export { maskedConfig, showConfig } from './show.ts'

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { jwtSchema } from './jwt.ts'
 
 /**
  * The schema of `sandkasten.yaml`. Every key is also an environment variable: `SANDKASTEN_` and its path in capitals,
@@ -23,6 +24,12 @@ const quotas = z.strictObject({
   disk_mb: z.int().nonnegative().optional().describe('Total disk of its live sessions.'),
   snapshots: z.int().nonnegative().optional().describe('Snapshots of one project. Default: 100.'),
   snapshot_mb: z.int().nonnegative().optional().describe('Total size of its snapshots. Default: 102400.'),
+  volumes: z.int().nonnegative().optional().describe('Volumes of one project. Default: 100.'),
+  volume_mb: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('Total size limit of its volumes; of a volume without a limit, its size. Default: 102400.'),
 })
 export type Quotas = z.infer<typeof quotas>
 export { quotas as quotasSchema }
@@ -31,13 +38,23 @@ const defaults = z.strictObject({
   cpu_limit: z.number().positive().max(1024).default(1),
   memory_mb: megabytes.default(512),
   pids_limit: z.int().positive().max(1_000_000).default(256),
-  tmp_limit_mb: megabytes.default(256),
+  tmp: z
+    .enum(['disk', 'memory'])
+    .default('disk')
+    .describe('Where /tmp is: kept on the disk of the session, or in memory and empty after each start.'),
+  tmp_limit_mb: megabytes.default(256).describe('The size of a /tmp in memory.'),
   disk_limit_mb: z
     .int()
     .nonnegative()
     .max(16_777_216)
     .optional()
     .describe('0: no limit. Default: 10240 where disks can be limited (oci as root), else none.'),
+  volume_limit_mb: z
+    .int()
+    .nonnegative()
+    .max(16_777_216)
+    .optional()
+    .describe('0: no limit. Default: 1024 where volumes can be limited (oci as root), else none.'),
   exec_timeout_ms: z
     .int()
     .positive()
@@ -70,6 +87,12 @@ const front = z.strictObject({
     )
     .optional()
     .describe('The URL that clients use for this address.'),
+  user: z
+    .literal('root')
+    .optional()
+    .describe(
+      'Sandboxes of this front run as root, so that sudo and apt-get work (E2B, Daytona, Vercel). Needs allow_root.',
+    ),
 })
 
 export type FrontName = 'e2b' | 'daytona' | 'vercel' | 'opensandbox'
@@ -86,6 +109,7 @@ export const fileSchema = z.strictObject({
     .max(512)
     .optional()
     .describe('The first admin key. Default: created at the first start.'),
+  jwt: jwtSchema.optional().describe('Tokens of another service, beside keys; see docs/keys.md.'),
   data_dir: z.string().min(1).optional().describe('Sandboxes, database and the identity of this daemon.'),
   engine_dir: z
     .string()
@@ -184,13 +208,48 @@ export const fileSchema = z.strictObject({
       memory_mb: megabytes.default(16_384),
       pids_limit: z.int().positive().default(16_384),
       disk_limit_mb: megabytes.default(1_048_576),
+      volume_limit_mb: megabytes.default(102_400),
     })
     .prefault({})
-    .describe('The highest limits of one session.'),
+    .describe('The highest limits of one session, and of one volume.'),
+  allow_root: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Sessions may ask for `user: root`: root of their own sandbox. Needs the isolator oci as root.',
+    ),
   allowed_networks: z
-    .array(z.enum(['none', 'open']))
+    .array(z.enum(['none', 'open', 'policy']))
     .min(1)
-    .default(['none']),
+    .default(['none'])
+    .describe('`policy`: sessions may bring a network policy, which names what they reach.'),
+  egress: z
+    .strictObject({
+      services: z
+        .record(
+          z.string().regex(/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/, 'must be small letters, digits and dashes'),
+          z.strictObject({ host: z.string().min(1).max(253), port: z.int().min(1).max(65_535) }),
+        )
+        .default({})
+        .describe(
+          'Services that policies may name, such as `model: { host: 127.0.0.1, port: 8899 }`: http://model.sandkasten.internal.',
+        ),
+      addresses: z
+        .array(z.string().min(1).max(64))
+        .max(256)
+        .default([])
+        .describe('Addresses and networks that policies may name although they are not public.'),
+      max: z
+        .strictObject({
+          connections: z.int().positive().max(65_536).default(512),
+          bytes: z.int().positive().optional(),
+          bytes_per_second: z.int().positive().optional(),
+        })
+        .prefault({})
+        .describe('The highest limits of one session with a policy, and its defaults.'),
+    })
+    .prefault({})
+    .describe('For network policies.'),
   host_image: z
     .strictObject({
       hide: z.array(z.string().min(1).max(4096)).max(256).default([]),

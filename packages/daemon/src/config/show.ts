@@ -11,6 +11,7 @@ export function maskedConfig(config: DaemonConfig): Record<string, unknown> {
     fronts: Object.fromEntries(
       Object.entries(fronts).map(([name, front]) => [name, { ...front, listen: addressText(front.listen) }]),
     ),
+    jwt: config.jwt && { ...config.jwt, secret: config.jwt.secret === undefined ? undefined : '********' },
     api_key: config.api_key === undefined ? undefined : '********',
     db_url: config.db_url === undefined ? undefined : maskUrl(config.db_url),
   }

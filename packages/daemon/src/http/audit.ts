@@ -57,6 +57,7 @@ function entryOf(caller: Caller, { action, target = null, status }: Action) {
   return {
     project_id: caller.projectId,
     key_id: caller.keyId,
+    subject: caller.subject ?? null,
     action,
     target,
     status,

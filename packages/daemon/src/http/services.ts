@@ -3,6 +3,7 @@ import type { KeyRing } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Connections, PortService, Visits } from '../ports/index.ts'
+import type { ProjectSecrets } from '../secrets/index.ts'
 import type { EventBus, SessionService } from '../sessions/index.ts'
 import type { Audit } from './audit.ts'
 import type { Streams } from './event-streams.ts'
@@ -19,6 +20,7 @@ export interface Patience {
 export interface Services {
   readonly config: DaemonConfig
   readonly sessions: SessionService
+  readonly secrets: ProjectSecrets
   readonly ports: PortService
   /** Admits visitors to ports. */
   readonly visits: Visits

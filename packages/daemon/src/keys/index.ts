@@ -1,3 +1,5 @@
 export { type Caller, isOperator, KeyRing, type NewKey, operatorProject, scopesOf } from './keys.ts'
 export { includes, type Scope, scopes } from './scopes.ts'
 export { hashOf, plainKey, sameHash } from './secret.ts'
+export { TokenCallers } from './tokens/token-callers.ts'
+export { maxTokenBytes, TokenVerifier } from './tokens/token-verifier.ts'

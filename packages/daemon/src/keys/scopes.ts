@@ -1,7 +1,12 @@
-/** Scopes of keys: read, work in sandboxes, and manage the project. Each scope includes the previous one. */
-export const scopes = ['read', 'exec', 'admin'] as const
+/**
+ * Scopes of keys: read, work in sandboxes, and manage the project. Each of these includes the previous one. `secrets`
+ * sets and deletes secrets, and nothing else; `admin` includes it.
+ */
+export const scopes = ['read', 'exec', 'admin', 'secrets'] as const
 export type Scope = (typeof scopes)[number]
 
 export function includes(held: readonly Scope[], needed: Scope): boolean {
-  return held.some((scope) => scopes.indexOf(scope) >= scopes.indexOf(needed))
+  return held.some(
+    (scope) => scope === needed || scope === 'admin' || (scope === 'exec' && needed === 'read'),
+  )
 }

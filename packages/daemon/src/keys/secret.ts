@@ -18,10 +18,10 @@ export function sameHash(a: string, b: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
-/** The key as a client sends it: plain, or as `e2b_` and hexadecimal digits, which some versions of E2B's SDK need. */
+/** The key or token as a client sends it: plain, or as `e2b_` and hexadecimal digits, which some versions of E2B's SDK need. */
 export function plainKey(given: string): string {
   const hex = /^e2b_((?:[0-9a-f]{2})+)$/.exec(given)?.[1]
   if (hex === undefined) return given
   const key = Buffer.from(hex, 'hex').toString('latin1')
-  return /^[!-~]{8,512}$/.test(key) ? key : given
+  return /^[!-~]{8,8192}$/.test(key) ? key : given
 }

@@ -160,11 +160,13 @@ export class PreviewServer {
     if (!addresses || !target) throw nothingHere()
     const brought = broughtBy(request, target, addresses.secure)
     const callers = await Promise.all(brought.keys.map((key) => this.#callerOf(key, requestId)))
-    const caller = callers.find((found) => found !== undefined)
-    const visit = await this.#options.visits.admit(target, {
-      tokens: [...brought.tokens, ...brought.cookies],
-      caller,
-    })
+    const caller = callers.find((found): found is Caller => found !== undefined && !SandboxError.is(found))
+    const unknown = callers.find((found) => SandboxError.is(found))
+    const visit = await this.#options.visits
+      .admit(target, { tokens: [...brought.tokens, ...brought.cookies], caller })
+      .catch((error) => {
+        throw unknown ?? error
+      })
     const passing: Passing = {
       target,
       passable: await withoutCredentials(request, brought.path, this.#options.keys),
@@ -203,11 +205,16 @@ export class PreviewServer {
     }
   }
 
-  async #callerOf(header: string, requestId: string): Promise<Caller | undefined> {
+  /**
+   * Undefined for a credential that does not work here. The application behind the preview may have tokens of the same
+   * issuer, so a token without a project is the application's. Returns the error for a token that cannot be verified now.
+   */
+  async #callerOf(header: string, requestId: string): Promise<Caller | SandboxError | undefined> {
     try {
       return await this.#options.keys.authenticate(header, requestId)
     } catch (error) {
-      if (SandboxError.is(error, 'unauthenticated')) return undefined
+      if (SandboxError.is(error, 'unauthenticated', 'forbidden')) return undefined
+      if (SandboxError.is(error, 'unavailable') && this.#options.keys.isToken(header)) return error
       throw error
     }
   }

@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream'
-import type { AllCapabilities, SandboxHandle, SandboxInfo, SandboxProvider } from '@sandkasten/sdk'
+import type { SandboxHandle, SandboxInfo, SandboxProvider, VolumeAdmin } from '@sandkasten/sdk'
 import type { DaemonConfig } from '../config/index.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
+import type { ProjectSecrets } from '../secrets/index.ts'
 import type { SessionRow, Store } from '../store/index.ts'
 import type { ResultMemory } from './commands/result-memory.ts'
 import type { EventBus } from './events.ts'
@@ -15,6 +16,7 @@ export interface Context {
   readonly config: DaemonConfig
   readonly store: Store
   readonly provider: DaemonProvider
+  readonly secrets: ProjectSecrets
   /** This daemon's identity, kept in its data folder. Its sandboxes carry it as a label. */
   readonly instanceId: string
   readonly live: LiveSessions
@@ -42,11 +44,39 @@ export type DaemonProvider = SandboxProvider & {
     sandboxId: string,
     to: { labels: Readonly<Record<string, string>>; envVars: Readonly<Record<string, string>> },
   ): Promise<void>
+  /** The image that has this runtime, among the given ones. Throws `unsupported` with those that exist. */
+  imageForRuntime?(runtime: string, among: readonly string[]): Promise<string>
+  /** Folders that outlive sandboxes. Its methods throw `unsupported` where this machine has none. */
+  readonly volumes?: VolumeAdmin
+  /** The decisions about a sandbox with a network policy, oldest first. With `follow`, until the signal aborts. */
+  egressEvents?(
+    sandboxId: string,
+    options: { after?: number; follow?: boolean; signal?: AbortSignal },
+  ): AsyncIterable<{
+    readonly seq: number
+    readonly at: number
+    readonly kind: 'tcp' | 'tls' | 'http' | 'dns' | 'udp' | 'icmp' | 'other'
+    readonly host: string | null
+    readonly address: string | null
+    readonly port: number | null
+    readonly verdict: 'allowed' | 'denied' | 'audit' | 'error'
+    readonly rule: string | null
+    readonly reason: string | null
+    readonly bytesIn: number
+    readonly bytesOut: number
+    readonly durationMs: number
+    readonly method: string | null
+    readonly path: string | null
+    readonly status: number | null
+  }>
+  egressStats?(sandboxId: string): Promise<{ readonly connections: number }>
+  /** Asks for the values of all secrets again. */
+  refreshSecrets?(): Promise<void>
   /** Cleans up after processes that were killed. */
   sweep?(): Promise<unknown>
 }
 
-export type Sandbox = SandboxHandle<AllCapabilities>
+export type Sandbox = SandboxHandle
 export type Session = SessionRow
 
 /** Labels that mark a sandbox as ours. */

@@ -4,10 +4,22 @@ import { randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { SnapshotRow } from '../store/index.ts'
 import { type Context, instanceLabel, type Sandbox, type Session, sessionLabel } from './context.ts'
+import {
+  leasesUnder,
+  mayUsePool,
+  type Rules,
+  refuseBeyond,
+  refuseHosts,
+  rulesOf,
+  wishedBy,
+} from './limits/policy.ts'
 import { quotaCheck } from './limits/quotas.ts'
+import { checkSecrets, modeOf, networkColumns, secretUses } from './network/policy.ts'
 import { type CreateRequest, createOptions, type Plan, planOf } from './plan.ts'
+import { withRuntimeImage } from './runtime.ts'
 import { inherit } from './snapshot-settings.ts'
 import { mark } from './status.ts'
+import { mountsOf, translateVolumeError, volumeCheck, volumesFor } from './volumes/mounts.ts'
 
 /**
  * Creates sessions. The row is written before any client learns of the session, and the sandbox carries the session's
@@ -24,24 +36,41 @@ export class Creator {
   }
 
   async create(caller: Caller, asked: CreateRequest, signal?: AbortSignal): Promise<Created> {
-    const { store } = this.#context
+    const { store, provider } = this.#context
+    const rules = await rulesOf(this.#context, caller)
+    const under = { config: rules, provider, store }
+    const chosen = await withRuntimeImage(under, asked)
     const saved = await this.#snapshot(caller, asked.snapshotId)
-    const { request, notes } = saved
-      ? await inherit(this.#context, asked, saved)
-      : { request: asked, notes: [] }
+    const { network, ...settings } = chosen
+    refuseBeyond(rules, {
+      ...settings,
+      ...chosen.limits,
+      // A default does not fit when the policy leaves nothing that the configuration allows.
+      image: saved?.image ?? chosen.image ?? rules.default_image,
+      network: modeOf(network ?? rules.defaults.network_mode),
+    })
+    const { request, notes } = saved ? await inherit(under, chosen, saved) : { request: chosen, notes: [] }
     const plan = saved
-      ? { ...planOf(this.#context, { ...request, image: undefined }), image: saved.image }
-      : planOf(this.#context, request)
+      ? { ...planOf(under, { ...request, image: undefined }), image: saved.image }
+      : planOf(under, request)
+    refuseHosts(rules.policy, plan.network)
+    if (secretUses(plan.network).size > 0)
+      checkSecrets(plan.network, await this.#context.secrets.known(caller))
     const snapshot = saved?.provider_id
     const check = await quotaCheck(this.#context, caller, { ...plan, sessions: 1 })
-    const row = this.#row(caller, request, plan)
-    const given = { caller, env: request.env ?? {}, snapshot, signal }
-    if (!check && request.name === undefined && request.idempotencyKey === undefined)
+    const volumes = await volumesFor(this.#context, caller, request.volumes)
+    const row = { ...this.#row(caller, request, plan), volumes: JSON.stringify(volumes) }
+    const given = { caller, env: request.env ?? {}, snapshot, signal, rules }
+    const holds = volumeCheck(row)
+    // The provider may ask for secrets of the session before the create is done, so its row is written first.
+    const known = typeof plan.network === 'object'
+    if (!check && !holds && !known && request.name === undefined && request.idempotencyKey === undefined)
       return { session: await this.#pend(row, plan, { ...given, unwritten: true }), repeat: false, notes }
     const { idempotencyKey } = request
     const fingerprint = fingerprintOf(asked)
     const inserted = await store.sessions.insert(row, {
       check,
+      volumes: holds,
       idempotency:
         idempotencyKey === undefined
           ? undefined
@@ -90,6 +119,8 @@ export class Creator {
     make: (count: number) => Promise<Array<Sandbox | Error>>,
   ): Promise<Array<Session | Error>> {
     const { store } = this.#context
+    const rules = await rulesOf(this.#context, caller)
+    refuseBeyond(rules, wishedBy(origin))
     const check = await quotaCheck(this.#context, caller, {
       sessions: names.length,
       cpu: origin.cpu * names.length,
@@ -98,13 +129,13 @@ export class Creator {
     })
     const rows = names.map((name): Session => {
       const own = { ...fresh(caller, Date.now()), name: name ?? null, sandbox_id: null, cwd: null }
-      return { ...origin, ...own }
+      return { ...origin, ...leasesUnder(rules, origin), ...own }
     })
     const { promise, resolve } = Promise.withResolvers<Session>()
     // Reconciliation removes rows without a sandbox unless their create is pending.
     for (const { id } of rows) this.#pending.set(id, promise)
     try {
-      const inserted = await store.sessions.insertAll(rows, check)
+      const inserted = await store.sessions.insertAll(rows, { check, volumes: volumeCheck(origin) })
       const free = rows.filter(({ id }) => inserted.has(id))
       const copies = await make(free.length).catch(async (error) => {
         for (const row of free) await this.#undo(row, undefined, error)
@@ -159,6 +190,7 @@ export class Creator {
         changes: {
           sandbox_id: sandbox.sandboxId,
           workdir: sandbox.workdir,
+          writable_paths: sandbox.writablePaths ? JSON.stringify(sandbox.writablePaths) : null,
           started_at: Date.now(),
           last_activity: Date.now(),
         },
@@ -175,20 +207,22 @@ export class Creator {
       return session
     } catch (error) {
       await this.#undo(row, sandbox, error)
-      throw error
+      throw translateVolumeError(row, error)
     }
   }
 
   async #sandbox(
     row: Session,
     plan: Plan,
-    { env, snapshot, signal }: Given,
+    { env, snapshot, signal, rules }: Given,
   ): Promise<{ sandbox: Sandbox; pooled: boolean }> {
     const { provider, instanceId, pool } = this.#context
     const labels = { [sessionLabel]: row.id, [instanceLabel]: instanceId }
-    const kept = snapshot === undefined ? await pool.take(plan, { labels, envVars: env }) : undefined
+    const volumes = mountsOf(row)
+    const poolable = snapshot === undefined && volumes.length === 0 && mayUsePool(rules, plan.image)
+    const kept = poolable ? await pool.take(plan, { labels, envVars: env }) : undefined
     if (kept) return { sandbox: kept, pooled: true }
-    const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot })
+    const options = createOptions(this.#context, plan, { env, labels, providerSnapshot: snapshot, volumes })
     return { sandbox: (await provider.create({ ...options, signal })) as Sandbox, pooled: false }
   }
 
@@ -250,14 +284,17 @@ export class Creator {
       mem_mb: plan.memoryMb,
       disk_mb: plan.diskMb,
       pids: plan.pids,
-      network: plan.network,
+      ...networkColumns(plan.network),
       ttl_ms: plan.ttlMs,
       on_idle: plan.onIdle,
       lifetime_ms: plan.lifetimeMs,
       on_lifetime: plan.onLifetime,
       stopped_ttl_ms: request.stoppedTtlMs ?? null,
       wake_on_use: plan.wakeOnUse ? 1 : 0,
+      run_user: plan.user ?? null,
+      writable_paths: null,
       snapshot_id: request.snapshotId ?? null,
+      volumes: '[]',
     }
   }
 }
@@ -275,6 +312,7 @@ interface Given {
   readonly env: Readonly<Record<string, string>>
   readonly snapshot?: string
   readonly signal?: AbortSignal
+  readonly rules: Rules
   /** The row is not in the store yet. */
   readonly unwritten?: boolean
 }
@@ -284,6 +322,7 @@ function fresh(caller: Caller, now: number) {
     id: randomId(),
     project_id: caller.projectId,
     key_id: caller.keyId,
+    subject: caller.subject ?? null,
     status: 'creating' as const,
     status_reason: '',
     status_by: `key:${caller.keyId}`,

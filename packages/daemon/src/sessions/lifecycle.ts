@@ -1,10 +1,12 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context, Sandbox, Session } from './context.ts'
+import { leasesUnder, refuseBeyond, rulesOf, wishedBy } from './limits/policy.ts'
 import { quotaCheck, withinSnapshotQuota } from './limits/quotas.ts'
 import type { Open } from './live-sessions.ts'
 import { saveDisk } from './save-disk.ts'
 import { mark, noSession, notUsable, refuseOther } from './status.ts'
+import { translateVolumeError, volumeCheck } from './volumes/mounts.ts'
 
 /** The start of the sandbox that the request is for. After another start it fails with `interrupted`. */
 export interface Meant {
@@ -54,14 +56,17 @@ export class Lifecycle {
       if (session.live === 0 || (session.status !== 'stopped' && session.status !== 'crashed'))
         throw notUsable(session)
       const { provider, live } = this.#context
+      const project = await this.#context.store.keys.project(session.project_id)
+      const rules = await rulesOf(this.#context, { projectId: session.project_id, policy: project?.policy })
+      refuseBeyond(rules, wishedBy(session))
       live.drop(id)
-      const reserved = await this.#reserve(session)
+      const reserved = await this.#reserve(session, project?.quotas)
       let sandbox: Sandbox
       try {
         sandbox = (await provider.get(session.sandbox_id!, { resume: true })) as Sandbox
       } catch (error) {
         if (reserved) await this.#context.store.sessions.forgetStarts({ id })
-        throw error
+        throw translateVolumeError(session, error)
       }
       const now = Date.now()
       const started = await this.#mark(session, 'running', by, reason, {
@@ -69,6 +74,7 @@ export class Lifecycle {
         started_at: now,
         last_activity: now,
         cwd: null,
+        ...leasesUnder(rules, session),
         ...(reserved ? { starting: 0 } : {}),
       })
       live.open(id, started.incarnation, sandbox)
@@ -165,12 +171,14 @@ export class Lifecycle {
     })
   }
 
-  /** Reserves the quota that a started session uses. False when the project has no quotas. */
-  async #reserve(session: Session): Promise<boolean> {
+  /** Reserves the quota and the volumes that a started session uses. False when it needs neither. */
+  async #reserve(session: Session, quotas: string | null | undefined): Promise<boolean> {
     const wanted = { sessions: 0, cpu: session.cpu, memoryMb: session.mem_mb, diskMb: session.disk_mb }
-    const check = await quotaCheck(this.#context, { projectId: session.project_id }, wanted)
-    if (check) await this.#context.store.sessions.reserveStart(session, check)
-    return check !== undefined
+    const check = await quotaCheck(this.#context, { projectId: session.project_id, quotas }, wanted)
+    const volumes = volumeCheck(session)
+    if (!check && !volumes) return false
+    await this.#context.store.sessions.reserveStart(session, { check, volumes })
+    return true
   }
 
   async #stop(session: Session, by: string, reason: string): Promise<Session> {

@@ -1,16 +1,27 @@
-import { type CreateSandboxOpts, SandboxError } from '@sandkasten/sdk'
+import { type CreateSandboxOpts, SandboxError, type VolumeMount } from '@sandkasten/sdk'
 import type { EndAction } from '../config/index.ts'
 import type { Context } from './context.ts'
+import {
+  checkedNetwork,
+  type GivenNetwork,
+  modeOf,
+  providerNetwork,
+  type SessionNetwork,
+} from './network/policy.ts'
 
 /** The settings of a new session that a caller may choose. The configuration provides the rest. */
 export interface CreateRequest {
   image?: string
+  /** Selects one of the allowed images by a program in it: `node24`. */
+  runtime?: string
   snapshotId?: string
   name?: string
   labels?: Readonly<Record<string, string>>
   env?: Readonly<Record<string, string>>
   limits?: { cpu?: number; memoryMb?: number; pids?: number; diskMb?: number }
-  network?: 'none' | 'open'
+  network?: GivenNetwork
+  /** The headers of the network's transforms are credentials as text: keep them as secrets. */
+  keepHeaders?: true
   ttlMs?: number
   onIdle?: EndAction
   lifetimeMs?: number
@@ -18,10 +29,22 @@ export interface CreateRequest {
   /** How long a stopped session is kept. Default: until a caller destroys it. */
   stoppedTtlMs?: number | null
   wakeOnUse?: boolean
+  volumes?: readonly VolumeRequest[]
   /** The name of the sandbox's user on the image `host`. The session's working directory is its home. */
   account?: string
+  /** Commands run as root of the sandbox. */
+  user?: 'root'
+  /** Where `/tmp` is: on the disk, or in memory and empty after each start. */
+  tmp?: 'disk' | 'memory'
   /** A repeated request with the same key returns the first session. */
   idempotencyKey?: string
+}
+
+/** A volume of the project, by its name, and where to mount it. */
+export interface VolumeRequest {
+  readonly name: string
+  readonly path: string
+  readonly readOnly?: boolean
 }
 
 /** A create request with all defaults, checked against the limits. */
@@ -31,13 +54,15 @@ export interface Plan {
   readonly memoryMb: number
   readonly pids: number
   readonly diskMb: number
-  readonly network: 'none' | 'open'
+  readonly network: SessionNetwork
   readonly ttlMs: number
   readonly onIdle: EndAction
   readonly lifetimeMs: number | null
   readonly onLifetime: EndAction
   readonly wakeOnUse: boolean
   readonly account?: string
+  readonly tmp: 'disk' | 'memory'
+  readonly user?: 'root'
 }
 
 export function planOf(
@@ -51,11 +76,8 @@ export function planOf(
       `The image “${image}” is not allowed here.`,
       `Use one of ${config.allowed_images.join(', ')}, or add it to allowed_images.`,
     )
-  const network = request.network ?? defaults.network_mode
-  if (!config.allowed_networks.includes(network))
-    throw new SandboxError('forbidden', `The network “${network}” is not allowed here.`, {
-      hint: `Use ${config.allowed_networks.join(' or ')}, or add it to allowed_networks.`,
-    })
+  const network = networkOf(config, provider, request.network ?? defaults.network_mode)
+  if (request.user !== undefined) refuseRoot(config, provider)
   const limits = request.limits ?? {}
   refuseWithoutLimits(provider, request)
   const plan: Plan = {
@@ -86,6 +108,8 @@ export function planOf(
     onLifetime: request.onLifetime ?? config.on_lifetime,
     wakeOnUse: request.wakeOnUse ?? config.wake_on_use,
     account: request.account,
+    tmp: request.tmp ?? defaults.tmp,
+    user: request.user,
   }
   for (const action of [plan.onIdle, plan.onLifetime])
     if (action === 'snapshot-and-stop' && !provider.capabilities.snapshot)
@@ -107,7 +131,12 @@ export function planOf(
 export function createOptions(
   { config, provider }: Pick<Context, 'config' | 'provider'>,
   plan: Plan,
-  given: { env: Readonly<Record<string, string>>; labels: Record<string, string>; providerSnapshot?: string },
+  given: {
+    env: Readonly<Record<string, string>>
+    labels: Record<string, string>
+    providerSnapshot?: string
+    volumes?: readonly VolumeMount[]
+  },
 ): CreateSandboxOpts {
   const knows = (option: Parameters<typeof provider.createOptions.has>[0]) =>
     provider.createOptions.has(option)
@@ -122,15 +151,36 @@ export function createOptions(
     resources: knows('resources')
       ? { vcpus: plan.cpu, memoryMb: plan.memoryMb, diskMb: plan.diskMb > 0 ? plan.diskMb : undefined }
       : undefined,
+    ...(plan.user === undefined ? {} : { user: plan.user }),
+    ...(knows('network') ? { network: providerNetwork(plan.network, config) } : {}),
     providerOptions: knows('providerOptions')
       ? {
-          network: plan.network,
           pids: plan.pids,
-          tmpMb: config.defaults.tmp_limit_mb,
+          tmp: plan.tmp,
+          ...(plan.tmp === 'memory' ? { tmpMb: config.defaults.tmp_limit_mb } : {}),
           account: plan.account,
+          ...(given.volumes?.length ? { volumes: given.volumes } : {}),
         }
       : undefined,
   }
+}
+
+/** Checks a network that a session is created with or changes to. */
+export function networkOf(
+  config: Context['config'],
+  provider: Context['provider'],
+  given: GivenNetwork,
+): SessionNetwork {
+  const mode = modeOf(given)
+  if (!config.allowed_networks.includes(mode))
+    throw new SandboxError('forbidden', `The network “${mode}” is not allowed here.`, {
+      hint: `Use ${config.allowed_networks.join(' or ')}, or add it to allowed_networks.`,
+    })
+  if (mode === 'policy' && !provider.capabilities.egress)
+    throw new SandboxError('unsupported', 'Sandboxes of this daemon have no network policies.', {
+      hint: 'Use none or open, or run the daemon with the isolator oci.',
+    })
+  return checkedNetwork(given, config)
 }
 
 function lifetimeOf(request: CreateRequest, config: Context['config']): number | null {
@@ -157,6 +207,17 @@ function refuseWithoutLimits(provider: Context['provider'], request: CreateReque
       },
     },
   )
+}
+
+function refuseRoot(config: Context['config'], provider: Context['provider']): void {
+  if (!config.allow_root)
+    throw new SandboxError('forbidden', 'Sessions with the user root are not allowed here.', {
+      hint: 'Omit the user, or set allow_root: true in the daemon’s configuration.',
+    })
+  if (!provider.createOptions.has('user'))
+    throw new SandboxError('unsupported', 'Sandboxes of this daemon cannot run commands as root.', {
+      hint: 'Omit the user, or run the daemon as root with the isolator oci.',
+    })
 }
 
 function atMost(value: number, most: number, option: string, setting: string): number {

@@ -145,8 +145,8 @@ interface Shelf {
 }
 
 /** Sandboxes with the same key are interchangeable. */
-function keyOf({ image, cpu, memoryMb, pids, diskMb, network, account = '' }: Plan): string {
-  return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network, account])
+function keyOf({ image, cpu, memoryMb, pids, diskMb, network, tmp, user, account = '' }: Plan): string {
+  return JSON.stringify([image, cpu, memoryMb, pids, diskMb, network, tmp, user ?? '', account])
 }
 
 /** Memory that is available without swapping. Infinite where the system does not report it. */

@@ -7,6 +7,15 @@ import { poolLabel } from './pool.ts'
 import { isOurs } from './save-disk.ts'
 import { mark } from './status.ts'
 import type { Use } from './use.ts'
+import type { VolumesOfProjects } from './volumes/volumes.ts'
+
+interface Parts {
+  readonly lifecycle: Lifecycle
+  readonly creator: Creator
+  readonly commands: Commands
+  readonly use: Use
+  readonly volumes: VolumesOfProjects
+}
 
 /** The longest delay between a change and the writing of its event. */
 const toldWithinMs = 1_000
@@ -18,12 +27,9 @@ const newestEvents = 2_000
  */
 export class Reconciler {
   readonly #context: Context
-  readonly #parts: { lifecycle: Lifecycle; creator: Creator; commands: Commands; use: Use }
+  readonly #parts: Parts
 
-  constructor(
-    context: Context,
-    parts: { lifecycle: Lifecycle; creator: Creator; commands: Commands; use: Use },
-  ) {
+  constructor(context: Context, parts: Parts) {
     this.#context = context
     this.#parts = parts
   }
@@ -55,17 +61,19 @@ export class Reconciler {
           log.warn({ sandbox: sandbox.sandboxId, err: error }, 'cannot remove a sandbox without a session'),
         )
     }
+    await this.#parts.volumes.finishChanges()
   }
 
   /**
-   * Runs once at the start. Removes snapshots of this daemon, or of its sandboxes, that have no row: an earlier process
-   * ended while it created or deleted them, and no client learned of them.
+   * Runs once at the start. Removes snapshots and volumes of this daemon, or of its sandboxes, that have no row: an
+   * earlier process ended while it created or deleted them, and no client learned of them.
    */
   async tidy(): Promise<void> {
     const { store, provider, instanceId, log } = this.#context
     await store.sessions.forgetStarts({ instance_id: instanceId })
     await this.#tellAgain()
     await provider.sweep?.()
+    await this.#parts.volumes.tidy()
     if (!provider.capabilities.snapshot) return
     const known = new Set(await store.snapshots.providerIds(instanceId))
     const ours = new Set((await store.sessions.live(instanceId)).map(({ sandbox_id }) => sandbox_id))

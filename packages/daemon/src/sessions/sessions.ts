@@ -9,16 +9,19 @@ import { LeaseWriter } from './leases/lease-writer.ts'
 import { Reaper } from './leases/reaper.ts'
 import { Lifecycle, type Meant } from './lifecycle.ts'
 import { ConcurrencyLimit } from './limits/concurrency-limit.ts'
+import { type Rules, rulesOf } from './limits/policy.ts'
 import { quotasOf } from './limits/quotas.ts'
 import { checkEnv, checkLabels, checkName } from './limits/request-limits.ts'
 import { StoreBudget } from './limits/store-budget.ts'
 import type { Open } from './live-sessions.ts'
+import { NetworksOfSessions } from './network/networks.ts'
 import type { CreateRequest } from './plan.ts'
 import { Reconciler } from './reconcile.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable } from './status.ts'
 import { Terminals } from './terminals.ts'
 import { Use } from './use.ts'
+import { VolumesOfProjects } from './volumes/volumes.ts'
 
 /** The facts about the provider that other folders may use. */
 export type ProviderFacts = Pick<DaemonProvider, 'isolation' | 'capabilities' | 'createOptions'>
@@ -29,6 +32,8 @@ export class SessionService {
   readonly use: Use
   readonly commands: Commands
   readonly snapshots: SnapshotsOfSessions
+  readonly volumes: VolumesOfProjects
+  readonly networks: NetworksOfSessions
   readonly terminals: Terminals
   readonly reaper: Reaper
   readonly reconciler: Reconciler
@@ -52,6 +57,8 @@ export class SessionService {
     this.commands = new Commands(context, this.use, budget)
     this.#lifecycle.onResumed = (session) => void this.#recover(session)
     this.snapshots = new SnapshotsOfSessions(context, this.use, this.#creator)
+    this.volumes = new VolumesOfProjects(context)
+    this.networks = new NetworksOfSessions(context, this.use)
     this.terminals = new Terminals(context, this.use)
     this.leases = new LeaseWriter(context)
     this.reaper = new Reaper(context, this.#lifecycle, this.commands, budget)
@@ -60,6 +67,7 @@ export class SessionService {
       creator: this.#creator,
       commands: this.commands,
       use: this.use,
+      volumes: this.volumes,
     })
   }
 
@@ -67,7 +75,11 @@ export class SessionService {
     checkName(request.name)
     checkLabels(request.labels)
     checkEnv(request.env)
-    return this.#creator.create(caller, request, signal)
+    const { keepHeaders, network, ...rest } = request
+    if (!keepHeaders || network === undefined)
+      return this.#creator.create(caller, { ...rest, network }, signal)
+    const kept = await this.networks.withKeptHeaders(caller, network)
+    return this.#creator.create(caller, { ...rest, network: kept }, signal)
   }
 
   get(caller: Caller, id: string): Promise<Session> {
@@ -123,6 +135,7 @@ export class SessionService {
     filter: {
       status?: readonly SessionStatus[]
       name?: string
+      subject?: string
       labels?: Readonly<Record<string, string>>
       limit: number
       after?: { createdAt: number; id: string }
@@ -197,12 +210,18 @@ export class SessionService {
     return this.#context.store.records.audit(caller.projectId, options)
   }
 
+  /** What the caller's project may use: the configuration, narrowed by the project's policy. */
+  rules(caller: Pick<Caller, 'projectId' | 'policy'>): Promise<Rules> {
+    return rulesOf(this.#context, caller)
+  }
+
   /** The project's usage and quotas. */
   async usage(caller: Caller) {
     const { unlimited_disks: unlimited, ...used } = await this.#context.store.sessions.usage(caller.projectId)
     const quotas = await quotasOf(this.#context, caller)
     const diskMb = used.disk_mb + unlimited * (this.#context.config.defaults.disk_limit_mb ?? 0)
-    return { used: { ...used, disk_mb: diskMb }, quotas }
+    const { volumes, limit_mb: volumeMb } = await this.#context.store.volumes.usage(caller.projectId)
+    return { used: { ...used, disk_mb: diskMb, volumes, volume_mb: volumeMb }, quotas }
   }
 
   /** Follows commands of a session that was paused when this process started. */

@@ -1,5 +1,6 @@
 import type { SnapshotRow, Store } from '../store/index.ts'
 import type { Context, Session } from './context.ts'
+import { modeOf, networkOfRow, type SessionNetwork } from './network/policy.ts'
 import type { CreateRequest } from './plan.ts'
 
 /** Settings that a session inherits from its snapshot's origin. */
@@ -9,8 +10,10 @@ export interface SnapshotSettings {
   readonly pids: number
   /** 0 means no limit. */
   readonly diskMb: number
-  readonly network: 'none' | 'open'
+  readonly network: SessionNetwork
   readonly envNames: readonly string[]
+  /** Absent in snapshots of older daemons. */
+  readonly user?: 'root' | null
 }
 
 export function settingsOf(session: Session): SnapshotSettings {
@@ -19,8 +22,9 @@ export function settingsOf(session: Session): SnapshotSettings {
     memoryMb: session.mem_mb,
     pids: session.pids,
     diskMb: session.disk_mb,
-    network: session.network as SnapshotSettings['network'],
+    network: networkOfRow(session),
     envNames: JSON.parse(session.env_names),
+    user: session.run_user as SnapshotSettings['user'],
   }
 }
 
@@ -58,13 +62,17 @@ export async function inherit(
     diskMb:
       limits.diskMb ?? (settings.diskMb ? atMost(settings.diskMb, max.disk_limit_mb, 'disk_mb') : undefined),
   }
-  const allowed = config.allowed_networks.includes(settings.network)
+  const saved = modeOf(settings.network)
+  const allowed = config.allowed_networks.includes(saved)
   if (request.network === undefined && !allowed)
-    notes.push(
-      `network_mode: ${settings.network} is not allowed here; ${config.defaults.network_mode} is used.`,
-    )
+    notes.push(`network_mode: ${saved} is not allowed here; ${config.defaults.network_mode} is used.`)
   const network = request.network ?? (allowed ? settings.network : undefined)
-  return { request: { ...request, limits: inherited, network }, notes }
+  const hadRoot = settings.user === 'root'
+  const mayRoot = config.allow_root && provider.createOptions.has('user')
+  if (request.user === undefined && hadRoot && !mayRoot)
+    notes.push('user: root is not allowed here; commands run as the sandbox’s ordinary user.')
+  const user = request.user ?? (hadRoot && mayRoot ? ('root' as const) : undefined)
+  return { request: { ...request, limits: inherited, network, user }, notes }
 }
 
 /** Falls back to the session's row, because snapshots of older daemons have no settings. */

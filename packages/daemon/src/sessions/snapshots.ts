@@ -8,6 +8,7 @@ import { withinSnapshotQuota } from './limits/quotas.ts'
 import { checkName } from './limits/request-limits.ts'
 import { saveDisk } from './save-disk.ts'
 import type { Use, Used } from './use.ts'
+import { refuseForkOfWriter } from './volumes/mounts.ts'
 
 /** Snapshots and forks of sessions. They belong to the project, not to the session that they came from. */
 export class SnapshotsOfSessions {
@@ -92,6 +93,7 @@ export class SnapshotsOfSessions {
     const { count, names = [], signal, ...meant } = options
     for (const name of names) checkName(name)
     const work = ({ sandbox, session }: Used) => {
+      refuseForkOfWriter(session)
       const wanted = Array.from({ length: count }, (_, at) => names[at])
       const make = async (count: number) =>
         count === 0 ? [] : ((await sandbox.fork({ count, signal })) as Array<Sandbox | Error>)

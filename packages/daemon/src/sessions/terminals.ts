@@ -19,7 +19,7 @@ export class Terminals {
   async open(
     caller: Caller,
     id: string,
-    options: Omit<OpenTerminalOptions, 'signal'>,
+    options: Omit<OpenTerminalOptions, 'signal' | 'env'> & { env?: Readonly<Record<string, string>> },
     use: UseOptions = {},
   ): Promise<ExecRow> {
     checkArgv(options.cmd, options.args)

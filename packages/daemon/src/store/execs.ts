@@ -1,5 +1,5 @@
+import { isDuplicate } from '@sandkasten/database'
 import { type Kysely, sql } from 'kysely'
-import { isDuplicate } from './errors.ts'
 import type { ExecRow, Tables } from './tables.ts'
 
 /** A row's share of table and indexes, without its long texts. */

@@ -1,5 +1,5 @@
+import { isDuplicate } from '@sandkasten/database'
 import type { Kysely } from 'kysely'
-import { isDuplicate } from './errors.ts'
 import type { FrontRow, Tables } from './tables.ts'
 
 /** Records of fronts about their sandboxes; see `fronts/records.ts`. */

@@ -1,18 +1,9 @@
-import { type ColumnDataType, type Kysely, sql } from 'kysely'
+import type { Migration, Schema } from '@sandkasten/database'
+import { keyGuard } from '@sandkasten/database/sealed'
+import { type ColumnDataType, sql } from 'kysely'
+import { sealedSchema } from './sealed-columns.ts'
 
-/**
- * A step of the schema's history. Each step runs once, in order, and never changes after its release. Steps cannot be
- * undone; an older daemon refuses a newer database.
- */
-export interface Migration {
-  readonly version: number
-  readonly name: string
-  up(db: Kysely<unknown>, kind: StoreKind): Promise<void>
-}
-
-export type StoreKind = 'sqlite' | 'postgres'
-
-export const migrations: readonly Migration[] = [
+const migrations: readonly Migration[] = [
   {
     version: 1,
     name: 'projects, keys, sessions',
@@ -236,4 +227,90 @@ export const migrations: readonly Migration[] = [
       await db.schema.alterTable('snapshots').addColumn('settings', 'text').execute()
     },
   },
+  {
+    version: 7,
+    name: 'volumes',
+    async up(db) {
+      const time: ColumnDataType = 'bigint'
+      await db.schema
+        .createTable('volumes')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('instance_id', 'text', (c) => c.notNull())
+        .addColumn('name', 'text', (c) => c.notNull())
+        .addColumn('state', 'text', (c) => c.notNull())
+        .addColumn('provider_name', 'text', (c) => c.notNull().unique())
+        .addColumn('limit_mb', 'integer')
+        .addColumn('created_at', time, (c) => c.notNull())
+        .execute()
+      // A name is free again as soon as its volume is being deleted.
+      await sql`create unique index volumes_name on volumes (project_id, name) where state <> 'deleting'`.execute(
+        db,
+      )
+      await db.schema
+        .createIndex('volumes_by_instance')
+        .on('volumes')
+        .columns(['instance_id', 'state'])
+        .execute()
+      await db.schema
+        .alterTable('sessions')
+        .addColumn('volumes', 'text', (c) => c.notNull().defaultTo('[]'))
+        .execute()
+    },
+  },
+  {
+    version: 8,
+    name: 'policies; subjects of tokens',
+    async up(db) {
+      await db.schema.alterTable('projects').addColumn('policy', 'text').execute()
+      for (const table of ['keys', 'sessions', 'audit'])
+        await db.schema.alterTable(table).addColumn('subject', 'text').execute()
+      // Partial, so that sessions of keys do not pay for it.
+      await sql`create index sessions_by_subject on sessions (project_id, subject, created_at, id) where subject is not null`.execute(
+        db,
+      )
+    },
+  },
+  {
+    version: 9,
+    name: 'users of sandboxes',
+    async up(db) {
+      await db.schema.alterTable('sessions').addColumn('run_user', 'text').execute()
+      await db.schema.alterTable('sessions').addColumn('writable_paths', 'text').execute()
+    },
+  },
+  {
+    version: 10,
+    name: 'secrets; network policies',
+    async up(db, kind) {
+      const time: ColumnDataType = 'bigint'
+      await db.schema
+        .createTable('daemon_facts')
+        .addColumn('name', 'text', (c) => c.primaryKey())
+        .addColumn('value', 'text', (c) => c.notNull())
+        .execute()
+      await db.schema
+        .createTable('secrets')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('project_id', 'text', (c) => c.notNull().references('projects.id'))
+        .addColumn('name', 'text', (c) => c.notNull())
+        .addColumn('version', 'integer', (c) => c.notNull())
+        .addColumn('sealed', 'text', (c) => c.notNull())
+        .addColumn('hosts', 'text')
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('updated_at', time, (c) => c.notNull())
+        .addUniqueConstraint('secrets_name', ['project_id', 'name'])
+        .execute()
+      await keyGuard(sealedSchema)(db, kind)
+      await db.schema.alterTable('sessions').addColumn('network_policy', 'text').execute()
+    },
+  },
 ]
+
+/** The daemon's tables. The name of the table and the number of the lock are those of released daemons. */
+export const schema: Schema = {
+  program: 'daemon',
+  versionTable: 'schema_version',
+  lockId: 7274113,
+  migrations,
+}

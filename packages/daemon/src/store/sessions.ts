@@ -1,6 +1,8 @@
+import { isDuplicate } from '@sandkasten/database'
 import { type Kysely, sql } from 'kysely'
-import { isDuplicate } from './errors.ts'
 import type { IdempotencyRow, SessionRow, SessionStatus, Tables } from './tables.ts'
+import { takeTurn } from './turn.ts'
+import { type CheckVolumes, checkVolumes } from './volumes.ts'
 
 export interface Usage {
   sessions: number
@@ -18,6 +20,7 @@ export interface SessionFilter {
   projectId: string
   status?: readonly SessionStatus[]
   name?: string
+  subject?: string
   labels?: Readonly<Record<string, string>>
   limit: number
   /** The last row of the previous page. */
@@ -36,10 +39,19 @@ export class Sessions {
   }
 
   /** Newest first. */
-  async list({ projectId, status, name, labels, limit, after }: SessionFilter): Promise<SessionRow[]> {
+  async list({
+    projectId,
+    status,
+    name,
+    subject,
+    labels,
+    limit,
+    after,
+  }: SessionFilter): Promise<SessionRow[]> {
     let query = this.#db.selectFrom('sessions').selectAll().where('project_id', '=', projectId)
     if (status) query = query.where('status', 'in', status)
     if (name !== undefined) query = query.where('name', '=', name)
+    if (subject !== undefined) query = query.where('subject', '=', subject)
     // Labels are JSON text: `"key":"value"` cannot occur inside one of its strings. (LIKE would not tell A from a.)
     for (const [key, value] of Object.entries(labels ?? {})) {
       const part = `${JSON.stringify(key)}:${JSON.stringify(value)}`
@@ -79,6 +91,29 @@ export class Sessions {
       .execute()
   }
 
+  /** The running sessions of one daemon that have a network policy. */
+  async withPolicy(instanceId: string): Promise<Array<Pick<SessionRow, 'id' | 'sandbox_id'>>> {
+    return this.#db
+      .selectFrom('sessions')
+      .select(['id', 'sandbox_id'])
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .where('status', 'in', ['running', 'paused'])
+      .where('network', '=', 'policy')
+      .execute()
+  }
+
+  /** The live session that has this sandbox. */
+  async withSandbox(instanceId: string, sandboxId: string): Promise<SessionRow | undefined> {
+    return this.#db
+      .selectFrom('sessions')
+      .selectAll()
+      .where('instance_id', '=', instanceId)
+      .where('live', '=', 1)
+      .where('sandbox_id', '=', sandboxId)
+      .executeTakeFirst()
+  }
+
   /** The lease columns of one daemon's live sessions. Read often, so other columns are left out. */
   async leases(instanceId: string) {
     return this.#db
@@ -115,16 +150,16 @@ export class Sessions {
   }
 
   /**
-   * Inserts a session if `check` finds room in the project. Creates of one project run one after another, so two cannot
-   * both take the last place. Without `check` nothing is counted.
+   * Inserts a session if `check` finds room in the project, and `volumes` no other writer. Creates of one project run
+   * one after another, so two cannot both take the last place. Without `check` nothing is counted.
    */
   async insert(
     row: SessionRow,
-    options: { idempotency?: IdempotencyRow; check?: CheckUsage } = {},
+    options: Checks & { idempotency?: IdempotencyRow } = {},
   ): Promise<InsertResult> {
-    const { idempotency, check } = options
+    const { idempotency, check, volumes } = options
     try {
-      if (!idempotency && !check) {
+      if (!idempotency && !check && !volumes) {
         await this.#db.insertInto('sessions').values(row).execute()
         return { kind: 'created' }
       }
@@ -145,6 +180,7 @@ export class Sessions {
             } as const
         }
         check?.(await usageOf(trx, row.project_id))
+        if (volumes) await checkVolumes(trx, row, volumes)
         await trx.insertInto('sessions').values(row).execute()
         if (idempotency) await trx.insertInto('idempotency').values(idempotency).execute()
         return { kind: 'created' } as const
@@ -156,12 +192,13 @@ export class Sessions {
   }
 
   /** Inserts several sessions of one project if it has room for all. Returns the ids whose name was free. */
-  async insertAll(rows: readonly SessionRow[], check?: CheckUsage): Promise<Set<string>> {
+  async insertAll(rows: readonly SessionRow[], { check, volumes }: Checks = {}): Promise<Set<string>> {
     const [first] = rows
     if (!first) return new Set()
     return this.#db.transaction().execute(async (trx) => {
       await takeTurn(trx, first.project_id)
       check?.(await usageOf(trx, first.project_id))
+      if (volumes) await checkVolumes(trx, first, volumes)
       const inserted = await trx
         .insertInto('sessions')
         .values(rows)
@@ -172,11 +209,13 @@ export class Sessions {
     })
   }
 
-  /** Counts a session that is about to start as running, if its project has room. */
-  async reserveStart({ id, project_id }: SessionRow, check: CheckUsage): Promise<void> {
+  /** Counts a session that is about to start as running, if its project has room and its volumes no other writer. */
+  async reserveStart(session: SessionRow, { check, volumes }: Checks): Promise<void> {
+    const { id, project_id } = session
     await this.#db.transaction().execute(async (trx) => {
       await takeTurn(trx, project_id)
-      check(await usageOf(trx, project_id))
+      check?.(await usageOf(trx, project_id))
+      if (volumes) await checkVolumes(trx, session, volumes)
       await trx.updateTable('sessions').set({ starting: 1 }).where('id', '=', id).execute()
     })
   }
@@ -260,13 +299,10 @@ export type InsertResult =
   | { kind: 'name-taken' }
   | { kind: 'repeat'; sessionId: string; fingerprint: string }
 
-/** Serializes creates and starts of a project: the row's lock is held until the transaction ends. */
-async function takeTurn(trx: Kysely<Tables>, projectId: string): Promise<void> {
-  await trx
-    .updateTable('projects')
-    .set((eb) => ({ turn: eb('turn', '+', 1) }))
-    .where('id', '=', projectId)
-    .execute()
+interface Checks {
+  check?: CheckUsage | undefined
+  /** For a session with volumes. */
+  volumes?: CheckVolumes | undefined
 }
 
 async function usageOf(db: Kysely<Tables>, projectId: string): Promise<Usage> {

@@ -1,64 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { type Kysely, sql } from 'kysely'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { postgresMissing, startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { migrate } from './migrate.ts'
-import { migrations } from './migrations.ts'
-import { Store } from './store.ts'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { describeOnEachDatabase } from '../../../database/src/testing/each-database.ts'
+import { Store, type StoreOptions } from './store.ts'
 import type { SessionRow } from './tables.ts'
+import { project, sessionRow, storeOptions } from './testing/rows.ts'
 
-const noPostgres = await postgresMissing()
-
-function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
-  return {
-    id: 'aaaa',
-    project_id: 'p',
-    instance_id: 'i',
-    key_id: 'k',
-    name: null,
-    status: 'running',
-    status_reason: '',
-    status_by: 'test',
-    status_at: 1_800_000_000_000,
-    sandbox_id: null,
-    incarnation: 1,
-    image: 'host',
-    labels: '{}',
-    env_names: '[]',
-    workdir: null,
-    cwd: null,
-    cpu: 0.5,
-    mem_mb: 128,
-    disk_mb: 0,
-    pids: 10,
-    network: 'none',
-    ttl_ms: 1000,
-    on_idle: 'destroy',
-    lifetime_ms: null,
-    on_lifetime: 'destroy',
-    stopped_ttl_ms: null,
-    wake_on_use: 0,
-    snapshot_id: null,
-    created_at: 1_800_000_000_000,
-    started_at: 0,
-    last_activity: 0,
-    live: 1,
-    starting: 0,
-    ...changes,
-  }
-}
-
-const project = { id: 'p', name: 'p', quotas: null, created_at: 1, turn: 0 }
-
-/** The tests of both databases. `place` returns a new, empty database. */
-function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
+describeOnEachDatabase('the store', (place) => {
   let store: Store
-  let where: { db_url?: string; db_path: string }
+  let where: StoreOptions
   beforeEach(async () => {
-    where = await place()
+    where = storeOptions(await place())
     store = await Store.open(where)
     await store.keys.insertProject(project)
   })
@@ -138,6 +88,10 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     const list = (options: object) => store.sessions.list({ projectId: 'p', limit: 3, ...options })
     const ids = (rows: SessionRow[]) => rows.map(({ id }) => id)
     expect(ids(await list({}))).toEqual(['s6', 's5', 's4'])
+    expect(ids(await list({ subject: 'me' }))).toEqual([])
+    await store.sessions.update('s4', undefined, { subject: 'me' })
+    expect(ids(await list({ subject: 'me' }))).toEqual(['s4'])
+    expect(ids(await list({ subject: 'ME' }))).toEqual([])
     expect(ids(await list({ after: { createdAt: 6, id: 's4' } }))).toEqual(['s3', 's2', 's1'])
     expect(ids(await list({ labels: { n: '1', x_: 'A%' } }))).toEqual(['s5', 's3', 's1'])
     expect(await list({ labels: { n: '1', x_: 'a%' } })).toEqual([])
@@ -256,7 +210,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
       if (usage.cpu + 0.5 > 1.5) throw new Error('full')
     }
     const rows = await store.sessions.list({ projectId: 'p', limit: 10 })
-    const starts = await Promise.allSettled(rows.map((row) => store.sessions.reserveStart(row, check)))
+    const starts = await Promise.allSettled(rows.map((row) => store.sessions.reserveStart(row, { check })))
     expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
     expect((await store.sessions.usage('p')).cpu).toBe(1.5)
     await store.sessions.forgetStarts({ instance_id: 'i' })
@@ -282,7 +236,7 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     const full = () => {
       throw new Error('full')
     }
-    await expect(store.sessions.insertAll([sessionRow({ id: 'd' })], full)).rejects.toThrow('full')
+    await expect(store.sessions.insertAll([sessionRow({ id: 'd' })], { check: full })).rejects.toThrow('full')
     expect(await store.sessions.get('d')).toBeUndefined()
   })
 
@@ -359,92 +313,28 @@ function suite(place: () => Promise<{ db_url?: string; db_path: string }>) {
     expect(await store.fronts.delete('e2b', 'p', 'sandbox', 'b')).toBe(false)
   })
 
-  it('migrates from every earlier version with all rows', async () => {
-    for (const { version } of migrations.slice(0, -1)) {
-      const old = await Store.connect(await place())
-      const db = old.db as unknown as Kysely<unknown>
-      await migrate(db, old.kind, { upTo: version })
-      await old.keys.insertProject(project)
-      // Columns of later versions do not exist yet.
-      const { stopped_ttl_ms: _, starting: __, ...row } = sessionRow()
-      await old.sessions.insert(row as SessionRow)
-      if (version >= 2)
-        await sql`insert into execs (session_id, exec_id, kind, status, detached, incarnation, command, fingerprint, created_at, ended_at, result)
-          values ('aaaa', 'e', 'run', 'done', 0, 1, '["x"]', 'f', 1, 2, ${'r'.repeat(5000)})`.execute(db)
-      expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
-      expect(await migrate(db, old.kind)).toBe(migrations.at(-1)!.version)
-      expect(await old.sessions.get('aaaa')).toEqual(sessionRow())
-      expect(await old.execs.running('aaaa')).toEqual([])
-      if (version >= 2) expect(await old.execs.keptBytes()).toEqual(new Map([['p', 5405]]))
-      await old.close()
-    }
-  })
-
-  it('refuses a database of a newer daemon', async () => {
-    const db = store.db as unknown as Kysely<unknown>
-    const newer = { version: 999, name: 'later', up: async () => {} }
-    await migrate(db, store.kind, { steps: [...migrations, newer] })
-    await expect(Store.open(where)).rejects.toMatchObject({ code: 'conflict', message: /version 999/ })
-  })
-}
-
-describe('the store on SQLite', () => {
-  let folder: string
-  let count = 0
-  beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'sandkasten-store-'))
-  })
-  afterAll(() => rm(folder, { recursive: true, force: true }))
-  const place = async () => ({ db_path: path.join(folder, `${count++}.db`) })
-  suite(place)
-
-  it('waits for another program’s lock without blocking this process', async () => {
-    const where = await place()
-    const store = await Store.open(where)
-    const other = new DatabaseSync(where.db_path)
-    other.exec('begin immediate')
-    let done = false
-    const write = store.keys.insertProject(project).then(() => {
-      done = true
+  it('tells usable keys and tokens from others, and lists only keys', async () => {
+    await store.keys.insertProject({ ...project, id: 'u', name: 'u' })
+    const key = (id: string, more: object = {}) => ({
+      id,
+      project_id: 'u',
+      name: 'k',
+      hash: `hash-${id}`,
+      scopes: 'read',
+      created_at: 5,
+      expires_at: null,
+      revoked_at: null,
+      subject: null,
+      ...more,
     })
-    await new Promise((resolve) => setTimeout(resolve, 50))
-    expect(done).toBe(false)
-    other.exec('commit')
-    await write
-    other.close()
-    await store.close()
-  })
-
-  it('reports a full disk, and recovers', async () => {
-    const store = await Store.open(await place())
-    const { sql } = await import('kysely')
-    const { rows } = await sql<{ page_count: number }>`pragma page_count`.execute(store.db)
-    await sql.raw(`pragma max_page_count = ${rows[0]!.page_count}`).execute(store.db)
-    const name = 'x'.repeat(100_000)
-    await expect(store.keys.insertProject({ ...project, name })).rejects.toMatchObject({ code: 'disk_full' })
-    await sql`pragma max_page_count = 100000`.execute(store.db)
-    await store.keys.insertProject({ ...project, name })
-    await store.close()
-  })
-})
-
-describe.skipIf(noPostgres)(`the store on Postgres${noPostgres ? ` (skipped: ${noPostgres})` : ''}`, () => {
-  let postgres: TestPostgres
-  let count = 0
-  beforeAll(async () => {
-    postgres = await startPostgres()
-  })
-  afterAll(() => postgres?.stop())
-  const place = async () => ({ db_url: await postgres.database(`d${count++}`), db_path: '' })
-  suite(place)
-
-  it('reports a lost database, and recovers', async () => {
-    const store = await Store.open(await place())
-    await postgres.kill()
-    await expect(store.keys.insertProject(project)).rejects.toMatchObject({ code: 'unavailable' })
-    await expect(store.ping()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
-    await postgres.start()
-    await store.keys.insertProject(project)
-    await store.close()
+    await store.keys.insert(key('works'), 10)
+    await store.keys.insert(key('revoked', { revoked_at: 6 }), 10)
+    await store.keys.insert(key('expired', { expires_at: 9 }), 10)
+    const { hash: _, ...token } = key('token', { expires_at: 20, subject: 'me' })
+    expect(await store.keys.insertGrant(token, 1)).toBe(true)
+    expect(await store.keys.usableIds('u', 9)).toEqual(['token', 'works'])
+    expect(await store.keys.usableIds('u', 20)).toEqual(['works'])
+    expect((await store.keys.list('u')).map(({ id }) => id)).toEqual(['expired', 'revoked', 'works'])
+    expect(await store.keys.get('u', 'token')).toMatchObject({ subject: 'me', scopes: 'read' })
   })
 })

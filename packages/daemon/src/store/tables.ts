@@ -7,6 +7,9 @@ export interface Tables {
   sessions: SessionRow
   execs: ExecRow
   snapshots: SnapshotRow
+  volumes: VolumeRow
+  secrets: SecretRow
+  daemon_facts: FactRow
   ports: PortRow
   front_records: FrontRow
   events: EventRow
@@ -19,6 +22,8 @@ export interface ProjectRow {
   name: string
   /** JSON. Null means the configuration's quotas. */
   quotas: string | null
+  /** JSON. Null means that only the configuration limits the project. */
+  policy: string | null
   created_at: number
   /** Changed only to take the row's lock, which serializes creates of a project. */
   turn: number
@@ -30,11 +35,13 @@ export interface KeyRow {
   name: string
   /** SHA-256 of the key, in hexadecimal. A key has 160 random bits, so nothing slower is needed. */
   hash: string
-  /** Separated by spaces: read, exec, admin. */
+  /** Separated by spaces: read, exec, admin, secrets. */
   scopes: string
   created_at: number
   expires_at: number | null
   revoked_at: number | null
+  /** The subject of the token that this row stands for; see `Keys.insertGrant`. */
+  subject: string | null
 }
 
 export type SessionStatus =
@@ -53,6 +60,8 @@ export interface SessionRow {
   /** The daemon that owns the session. */
   instance_id: string
   key_id: string
+  /** The subject of the token that created the session. */
+  subject: string | null
   name: string | null
   status: SessionStatus
   /** The reason for the status, and what set it: a key, `reaper`, `reconciler` or `daemon`. */
@@ -72,7 +81,10 @@ export interface SessionRow {
   mem_mb: number
   disk_mb: number
   pids: number
+  /** `none`, `open` or `policy`. */
   network: string
+  /** JSON of the policy, if `network` is `policy`. Secrets are in it by their names. */
+  network_policy: string | null
   ttl_ms: number
   on_idle: string
   lifetime_ms: number | null
@@ -80,7 +92,13 @@ export interface SessionRow {
   /** How long a stopped session is kept. Null: until a caller destroys it. */
   stopped_ttl_ms: number | null
   wake_on_use: number
+  /** `root`, or null for the sandbox's ordinary user. */
+  run_user: string | null
+  /** JSON: folders that the user may write to. Null until the sandbox exists, and if the provider does not know. */
+  writable_paths: string | null
   snapshot_id: string | null
+  /** JSON: the volumes that it mounts (`SessionVolume`). */
+  volumes: string
   created_at: number
   started_at: number
   last_activity: number
@@ -130,6 +148,47 @@ export interface SnapshotRow {
   settings: string | null
 }
 
+/**
+ * `creating` and `deleting`: the provider's volume may or may not exist; after a crash, reconciliation removes it and
+ * the row. `lost`: the provider's volume has disappeared.
+ */
+export type VolumeState = 'creating' | 'ready' | 'deleting' | 'lost'
+
+export interface VolumeRow {
+  id: string
+  project_id: string
+  instance_id: string
+  /** Unique among the project's volumes that are not being deleted. */
+  name: string
+  state: VolumeState
+  /** The provider's name of the volume. It contains no name of a caller, so projects never meet. */
+  provider_name: string
+  /** Null: no limit. */
+  limit_mb: number | null
+  created_at: number
+}
+
+/** A secret of a project. Its value is encrypted, and leaves the daemon only for the gateway. */
+export interface SecretRow {
+  id: string
+  project_id: string
+  name: string
+  /** Counts the values that it had. */
+  version: number
+  /** The encrypted value, with the project and the name; see `secrets/`. */
+  sealed: string
+  /** JSON: the hosts that it may be sent to. Null: any host of the session's policy. */
+  hosts: string | null
+  created_at: number
+  updated_at: number
+}
+
+/** `key_id`: the key that all encrypted columns are encrypted with. */
+export interface FactRow {
+  name: string
+  value: string
+}
+
 /** A port of a session that was opened to the outside. */
 export interface PortRow {
   session_id: string
@@ -170,6 +229,8 @@ export interface AuditRow {
   id: Generated<number>
   project_id: string
   key_id: string
+  /** The subject of the caller's token. */
+  subject: string | null
   action: string
   target: string | null
   status: number

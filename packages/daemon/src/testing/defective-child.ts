@@ -2,7 +2,6 @@
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { configOf } from '../config/index.ts'
 import { startDaemon } from '../daemon.ts'
-import type { DaemonProvider } from '../sessions/index.ts'
 
 const provider = new MemoryProvider()
 provider.command(
@@ -28,7 +27,7 @@ provider.command(
 const config = configOf(JSON.parse(process.argv[2]!))
 const daemon = await startDaemon({
   config,
-  provider: provider as unknown as DaemonProvider,
+  provider: provider,
   ownsProcess: true,
 })
 process.on('SIGTERM', () => void daemon.close())

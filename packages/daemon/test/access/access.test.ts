@@ -88,14 +88,13 @@ describe('every route', () => {
       symlink: { target: 'a', path: 'b' },
       resize: { cols: 1, rows: 1 },
       ports: { port: 1 },
+      network: { allow: [] },
     }
     for (const { method, path, scope } of operations) {
       if (!path.includes('{id}') && !path.includes('{snapshot_id}')) continue
       expect(scope).not.toBe('public')
-      const body =
-        method === 'POST'
-          ? (bodies[path.split('/').at(-1)!] ?? {})
-          : { PUT: 'x', PATCH: { labels: {} } }[method]
+      const known = bodies[path.split('/').at(-1)!]
+      const body = { POST: known ?? {}, PUT: known ?? 'x', PATCH: { labels: {} } }[method as string]
       const query = path.includes('/files') || path.includes('/fs/read') ? '?path=a' : ''
       const [theirs, nobodys] = await Promise.all(
         [mine(path), none(path)].map((where) => daemon.call(method, where + query, body, { key: stranger })),

@@ -1,6 +1,5 @@
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DaemonProvider } from '../../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
 
 /** A key with the scope `read` must not start a sandbox on any route. */
@@ -13,7 +12,7 @@ beforeAll(async () => {
     () => true,
     async ({ stdout }) => void (await stdout.write('x')),
   )
-  daemon = await startTestDaemon({ wake_on_use: true }, { provider: provider as unknown as DaemonProvider })
+  daemon = await startTestDaemon({ wake_on_use: true }, { provider: provider })
   readKey = (await daemon.call('POST', '/v1/keys', { name: 'reader', scopes: ['read'] })).body.key
   const { body } = await daemon.call('GET', '/openapi.json')
   routes = Object.entries<Record<string, { 'x-scope': string }>>(body.paths).flatMap(([path, methods]) =>

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { postgresMissing, startPostgres, type TestPostgres } from '../../src/testing/postgres.ts'
+import { postgresMissing, startPostgres, type TestPostgres } from '../../../database/src/testing/postgres.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../../src/testing/spawn-daemon.ts'
 
 /** Measures the memory of a real daemon process with the largest possible results. */

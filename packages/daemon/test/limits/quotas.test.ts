@@ -1,8 +1,7 @@
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { DaemonProvider } from '../../src/sessions/index.ts'
+import { postgresMissing, startPostgres, type TestPostgres } from '../../../database/src/testing/postgres.ts'
 import { type Answer, startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
-import { postgresMissing, startPostgres, type TestPostgres } from '../../src/testing/postgres.ts'
 
 /** Quotas apply to creates, forks, starts and wakes, also to concurrent ones. */
 const missing = await postgresMissing()
@@ -31,10 +30,7 @@ describe.each([
     // About as long as copies of real sandboxes take.
     provider.fault({ on: 'fork', delayMs: 100, times: Number.POSITIVE_INFINITY })
     const database = kind === 'SQLite' ? {} : { db_url: await postgres!.database(`quotas${count++}`) }
-    const daemon = await startTestDaemon(
-      { quotas, ...database, ...settings },
-      { provider: provider as unknown as DaemonProvider },
-    )
+    const daemon = await startTestDaemon({ quotas, ...database, ...settings }, { provider: provider })
     cleanUps.push(() => daemon.stop())
     return daemon
   }

@@ -151,6 +151,7 @@ describe('counts of objects are limited', () => {
       created_at: at,
       expires_at: null,
       revoked_at: revoked ? at : null,
+      subject: null,
     })
     for (let at = 0; at < 20; at += 1) expect(await keys.insert(row(at, true), 10)).toBe(true)
     expect((await keys.list(project)).length).toBeLessThanOrEqual(11)

@@ -1,7 +1,6 @@
 import { connect } from 'node:net'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DaemonProvider } from '../../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
 import { lengthsAround, numbersAround, type Schema, Sizes } from './sizes.ts'
 
@@ -26,7 +25,7 @@ beforeAll(async () => {
   daemon = await startTestDaemon(
     { max_body_mb: 2 },
     {
-      provider: provider as unknown as DaemonProvider,
+      provider: provider,
       log: { debug: quiet, info: quiet, warn: quiet, error },
     },
   )

@@ -3,8 +3,8 @@ import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { postgresMissing, startPostgres, type TestPostgres } from '../../../database/src/testing/postgres.ts'
 import { startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
-import { postgresMissing, startPostgres, type TestPostgres } from '../../src/testing/postgres.ts'
 
 /** The database stays within its budget and returns space, and a full disk does not stop the daemon. */
 const missing = await postgresMissing()

@@ -253,7 +253,9 @@ describe('two daemons', () => {
 
   it('explain why they cannot listen', async () => {
     const { port } = new URL(daemon.daemon.url)
-    await expect(startTestDaemon({ listen: `127.0.0.1:${port}` })).rejects.toMatchObject({
+    await expect(
+      startTestDaemon({ listen: `127.0.0.1:${port}`, preview_listen: '127.0.0.1:0' }),
+    ).rejects.toMatchObject({
       message: expect.stringContaining('EADDRINUSE'),
       hint: expect.stringContaining('another port'),
     })

@@ -1,6 +1,5 @@
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DaemonProvider } from '../../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
 
 /** A session of a snapshot inherits the settings of its origin. The response notes the settings that it cannot inherit. */
@@ -20,8 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => daemon?.stop())
 
-const start = (settings: Record<string, unknown>) =>
-  startTestDaemon(settings, { provider: provider as unknown as DaemonProvider })
+const start = (settings: Record<string, unknown>) => startTestDaemon(settings, { provider: provider })
 
 describe('a session of a snapshot', () => {
   it('has the limits, the network and the image of its origin', async () => {

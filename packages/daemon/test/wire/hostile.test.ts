@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DaemonProvider } from '../../src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../src/testing/daemon.ts'
 import { fuzz } from './fuzz.ts'
 
@@ -27,7 +26,7 @@ beforeAll(async () => {
   daemon = await startTestDaemon(
     { quotas: { sessions: 10 }, max_body_mb: 1 },
     {
-      provider: provider as unknown as DaemonProvider,
+      provider: provider,
       log: { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') },
     },
   )

@@ -159,7 +159,7 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       path: '/v1/sessions/{id}/run',
       access: 'exec',
       tag,
-      summary: 'Run a program without a shell. stdout and stderr stay separate.',
+      summary: 'Run a program without a shell. stdout and stderr stay separate unless `output` is `merged`.',
       params: schemas.sessionParams,
       body: schemas.runBody,
       largeBody: true,
@@ -170,7 +170,8 @@ export function commandRoutes({ sessions, streams, config, metrics, patience }: 
       },
       async handle(call) {
         const { caller, body, params, signal } = call
-        const command = { cmd: body.cmd, args: body.args ?? [], env: body.env, cwd: body.cwd }
+        const { cmd, args = [], env, cwd, output } = body
+        const command = { cmd, args, env, cwd, output }
         const maxOutputBytes = body.max_output_bytes
         const stdin = stdinOf(body)
         if (body.exec_id !== undefined || body.detach || body.stdin_open || wantsEvents(call, body.stream)) {

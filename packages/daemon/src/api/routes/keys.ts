@@ -8,7 +8,14 @@ import * as schemas from '../schemas.ts'
 import { iso, isoOrNull } from '../views.ts'
 
 const tag = 'keys'
-const usage = z.object({ sessions: z.number(), cpu: z.number(), mem_mb: z.number(), disk_mb: z.number() })
+const usage = z.object({
+  sessions: z.number(),
+  cpu: z.number(),
+  mem_mb: z.number(),
+  disk_mb: z.number(),
+  volumes: z.number(),
+  volume_mb: z.number().describe('The total limit of its volumes.'),
+})
 
 export function keyRoutes({ keys, sessions }: Services): Route[] {
   return [
@@ -23,6 +30,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
         description: 'The key.',
         schema: z.object({
           key_id: z.string(),
+          subject: z.string().nullable().describe('The subject of the token. Null for keys.'),
           project_id: z.string(),
           scopes: z.array(z.enum(scopes)),
           operator: z.boolean(),
@@ -36,6 +44,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
         const { provider } = sessions
         return {
           key_id: caller.keyId,
+          subject: caller.subject ?? null,
           project_id: caller.projectId,
           scopes: caller.scopes,
           operator: isOperator(caller),
@@ -58,7 +67,7 @@ export function keyRoutes({ keys, sessions }: Services): Route[] {
           .array(z.enum(scopes))
           .min(1)
           .max(scopes.length)
-          .describe('`exec` includes `read`; `admin` includes both.'),
+          .describe('`exec` includes `read`; `admin` includes all. `secrets`: set and delete secrets.'),
         expires_in_seconds: schemas.seconds.optional(),
         project_id: z.string().optional().describe('Only the operator may name another project.'),
       }),

@@ -66,7 +66,8 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
           entries: z.array(
             z.object({
               id: z.int(),
-              key_id: z.string(),
+              key_id: z.string().describe('The id of a key, or of a token.'),
+              subject: z.string().nullable().describe('The subject of the token. Null for keys.'),
               action: z.string(),
               target: z.string().nullable(),
               status: z.int(),
@@ -80,9 +81,10 @@ export function recordRoutes({ events, streams, audit, sessions }: Services): Ro
         await audit.flush()
         const rows = await sessions.audit(caller, { before: query.before, limit: query.limit ?? 100 })
         return {
-          entries: rows.map(({ id, key_id, action, target, status, request_id, created_at }) => ({
+          entries: rows.map(({ id, key_id, subject, action, target, status, request_id, created_at }) => ({
             id,
             key_id,
+            subject,
             action,
             target,
             status,

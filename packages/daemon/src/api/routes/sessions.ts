@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { cursorOf, placeOf } from '../../http/page-cursor.ts'
 import type { Services } from '../../http/services.ts'
 import { incarnationOf } from '../incarnation.ts'
+import { givenNetwork } from '../network.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 import { boundedPage, sessionView } from '../views.ts'
@@ -32,6 +33,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
         const gone = idempotencyKey === undefined ? goneBefore(reply.raw) : undefined
         const { session, repeat, notes } = await sessions.create(caller, {
           image: body.image,
+          runtime: body.runtime,
           snapshotId: body.snapshot_id,
           name: body.name,
           labels: body.labels,
@@ -42,7 +44,10 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
             pids: body.limits.pids,
             diskMb: body.limits.disk_mb,
           },
-          network: body.network_mode,
+          network: networkOf(body),
+          user: body.user,
+          tmp: body.tmp,
+          volumes: body.volumes?.map(({ name, path, read_only: readOnly }) => ({ name, path, readOnly })),
           ttlMs: ms(body.ttl_seconds),
           onIdle: body.on_idle,
           lifetimeMs: ms(body.lifetime_seconds),
@@ -65,6 +70,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
       query: z.strictObject({
         status: z.string().optional().describe('One or more, separated by commas.'),
         name: z.string().optional(),
+        subject: schemas.subject.optional().describe('Only sessions that tokens of this subject created.'),
         label: z
           .union([z.string(), z.array(z.string())])
           .optional()
@@ -78,6 +84,7 @@ export function sessionRoutes({ sessions, events, streams }: Services): Route[] 
         const rows = await sessions.list(caller, {
           status: statusesOf(query.status),
           name: query.name,
+          subject: query.subject,
           labels: labelsOf(query.label),
           limit: limit + 1,
           after: placeOf(query.cursor),
@@ -228,6 +235,14 @@ const ms = (seconds: number | undefined): number | undefined =>
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** The key from the body or the header. A long key is refused, not cut: two long keys may differ only at their ends. */
+function networkOf({ network, network_mode: mode }: z.infer<typeof schemas.createBody>) {
+  if (network !== undefined && mode !== undefined)
+    throw new SandboxError('invalid_argument', 'Both network and network_mode are given.', {
+      hint: 'Send only network.',
+    })
+  return network === undefined ? mode : givenNetwork(network)
+}
+
 function idempotencyKeyOf(inBody: string | undefined, header: string | string[] | undefined) {
   if (header === undefined || header === '') return inBody
   const key = schemas.idempotencyKey.safeParse(header)

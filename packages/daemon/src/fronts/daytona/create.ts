@@ -1,11 +1,10 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { CreateRequest } from '../../sessions/index.ts'
-import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
 import type { Call } from './entry.ts'
-import { policyOf } from './network.ts'
+import { networkFor } from './network.ts'
 import { snapshotNamed } from './snapshots.ts'
 import { remember, type SandboxRecord, type SandboxView, sandboxView } from './views.ts'
 
@@ -56,15 +55,17 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
   const { caller, place, events, signal } = call
   const body = parsed(createBody, call.body)
   refuseUnknown(body)
-  const { sessions, config } = place.services
+  const { sessions } = place.services
+  const rules = await sessions.rules(caller)
   const request: CreateRequest = {
     ...(await sourceOf(call, body)),
     name: body.name,
     labels: body.labels,
     env: body.env,
     limits: limitsOf(body),
-    network: networkOf(policyOf(body, config.allowed_networks)),
-    ...leasesOf(body, config.max_ttl_seconds * 1000),
+    network: networkFor(body, { rules, provider: sessions.provider }),
+    ...leasesOf(body, rules.longestIdleMs),
+    user: body.user === 'root' ? 'root' : place.services.config.fronts.daytona?.user,
     wakeOnUse: false,
   }
   const { session } = await sessions.create(caller, request, signal)
@@ -79,19 +80,25 @@ export async function createSandbox(call: Call): Promise<SandboxView> {
  */
 export function leasesOf(
   {
-    autoStopInterval = defaultAutoStop,
+    autoStopInterval,
     autoDeleteInterval = -1,
     ttlMinutes,
   }: Pick<CreateBody, 'autoStopInterval' | 'autoDeleteInterval' | 'ttlMinutes'>,
   longestMs: number,
 ) {
   return {
-    ttlMs: autoStopInterval === 0 ? longestMs : autoStopInterval * 60_000,
+    ttlMs: idleOf(autoStopInterval, longestMs),
     onIdle: autoDeleteInterval === 0 ? ('destroy' as const) : ('stop' as const),
     onLifetime: 'destroy' as const,
     stoppedTtlMs: autoDeleteInterval > 0 ? autoDeleteInterval * 60_000 : null,
     lifetimeMs: ttlMinutes ? ttlMinutes * 60_000 : undefined,
   }
+}
+
+/** Without an interval, the vendor's default as far as it is allowed. 0 means never. */
+function idleOf(minutes: number | undefined, longestMs: number): number {
+  if (minutes === undefined) return Math.min(defaultAutoStop * 60_000, longestMs)
+  return minutes === 0 ? longestMs : minutes * 60_000
 }
 
 async function sourceOf(
@@ -105,8 +112,8 @@ async function sourceOf(
     return { image }
   }
   if (snapshot === undefined) return {}
-  const { config } = call.place.services
-  if (config.allowed_images.includes(snapshot)) return { image: snapshot }
+  const { allowed_images: allowed } = await call.place.services.sessions.rules(call.caller)
+  if (allowed.includes(snapshot)) return { image: snapshot }
   const saved = await snapshotNamed(call, snapshot)
   if (saved) return { snapshotId: saved.id }
   throw new SandboxError('not_found', `Snapshot ${snapshot} not found`)
@@ -124,13 +131,12 @@ function limitsOf({ cpu, memory, disk }: CreateBody): CreateRequest['limits'] {
 function refuseUnknown(body: CreateBody): void {
   if (body.target !== undefined && !targets.includes(body.target))
     throw new SandboxError('not_found', `Region ${body.target} not found`)
-  if (body.user !== undefined && !users.includes(body.user))
+  if (body.user !== undefined && body.user !== 'root' && !users.includes(body.user))
     throw notSupported('A user other than the sandbox’s')
   if (body.gpu) throw notSupported('A GPU')
   if (body.spot) throw notSupported('A spot sandbox')
   if (body.autoPauseInterval) throw notSupported('Automatic pausing')
-  if (body.networkAllowList ?? body.domainAllowList ?? body.outboundProxyUrl)
-    throw notSupported('A list of allowed addresses')
+  if (body.outboundProxyUrl) throw notSupported('A proxy for outgoing connections')
   if (body.volumes?.length) throw notSupported('Mounting volumes')
   if (body.secrets?.length) throw notSupported('Secrets')
   if (body.linkedSandbox !== undefined) throw notSupported('Linking sandboxes')

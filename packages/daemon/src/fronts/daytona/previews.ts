@@ -43,13 +43,13 @@ export function previewRoutes(entry: Entry): void {
   })
 
   entry.add('GET', '/api/sandbox/:id/signing-key', 'read', async (call) =>
-    signingKeyOf(call.place, await found(call), call.caller.keyId),
+    signingKeyOf(call.place, await found(call), call.caller),
   )
   entry.add('POST', '/api/sandbox/:id/signing-key/rotate', 'exec', async (call) => {
     const session = await found(call)
     const { signingRound = 0 } = await recordOf(call.place, session)
     await remember(call.place, session, { signingRound: signingRound + 1 })
-    return signingKeyOf(call.place, session, call.caller.keyId)
+    return signingKeyOf(call.place, session, call.caller)
   })
 }
 

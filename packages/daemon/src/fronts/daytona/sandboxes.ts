@@ -6,6 +6,7 @@ import { notSupported, parsed } from '../shared/request.ts'
 import { everything, finished } from '../shared/sessions.ts'
 import { createSandbox, leasesOf } from './create.ts'
 import { type Call, type Entry, found, optional } from './entry.ts'
+import { networkFor } from './network.ts'
 import {
   liveStatuses,
   recordOf,
@@ -18,6 +19,11 @@ import {
 } from './views.ts'
 
 const labelsBody = z.object({ labels: z.record(z.string(), z.string()) })
+const networkBody = z.object({
+  networkBlockAll: z.boolean().optional(),
+  networkAllowList: z.string().optional(),
+  domainAllowList: z.string().optional(),
+})
 const forkBody = z.object({ name: z.string().optional() })
 
 /** The control plane: the list and the lifecycle of sandboxes. */
@@ -89,7 +95,19 @@ export function sandboxRoutes(entry: Entry): void {
     return viewOf(call.place, changed)
   })
 
-  for (const path of ['archive', 'resize', 'backup', 'network-settings', 'ssh-access'])
+  entry.add('POST', '/api/sandbox/:id/network-settings', 'exec', async (call) => {
+    const session = await found(call)
+    const { sessions } = call.place.services
+    const rules = await sessions.rules(call.caller)
+    const settings = parsed(networkBody, call.body)
+    const network = networkFor(settings, { rules, provider: sessions.provider })
+    const changed =
+      network === undefined || network === session.network
+        ? session
+        : await sessions.networks.set(call.caller, session.id, network)
+    return viewOf(call.place, changed)
+  })
+  for (const path of ['archive', 'resize', 'backup', 'ssh-access'])
     entry.add('POST', `/api/sandbox/:id/${path}`, 'exec', async (call) => {
       await found(call)
       throw notSupported(unsupportedWords[path]!)
@@ -98,10 +116,10 @@ export function sandboxRoutes(entry: Entry): void {
     await found(call)
     return { url: `${call.place.url}/toolbox` }
   })
-  entry.add('GET', '/api/config', 'read', async ({ place }) => ({
+  entry.add('GET', '/api/config', 'read', async ({ place, caller }) => ({
     version: place.services.version,
     proxyToolboxUrl: `${place.url}/toolbox`,
-    defaultSnapshot: place.services.config.default_image,
+    defaultSnapshot: (await place.services.sessions.rules(caller)).default_image,
   }))
   for (const path of ['/api/volumes', '/api/secrets'])
     for (const method of ['GET', 'POST'] as const)
@@ -114,7 +132,6 @@ const unsupportedWords: Readonly<Record<string, string>> = {
   archive: 'Archiving',
   resize: 'Changing a sandbox’s size',
   backup: 'A backup',
-  'network-settings': 'Changing the network of a sandbox',
   'ssh-access': 'SSH',
 }
 
@@ -149,10 +166,11 @@ function interval(
 ): void {
   entry.add('POST', `/api/sandbox/:id/${path}/:value`, 'exec', async (call) => {
     const session = await found(call)
-    const { config, sessions } = call.place.services
+    const { sessions } = call.place.services
+    const { longestIdleMs } = await sessions.rules(call.caller)
     const change = changes(wholeOf(call, least))
     const known = { ...(await recordOf(call.place, session)), ...change }
-    const { ttlMs, onIdle, stoppedTtlMs } = leasesOf(known, config.max_ttl_seconds * 1000)
+    const { ttlMs, onIdle, stoppedTtlMs } = leasesOf(known, longestIdleMs)
     const changed = await sessions.setLeases(call.caller, session.id, { ttlMs, onIdle, stoppedTtlMs })
     await remember(call.place, session, change)
     return viewOf(call.place, changed)

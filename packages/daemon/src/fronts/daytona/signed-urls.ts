@@ -22,9 +22,9 @@ const signed = z.object({
   signature: z.string().regex(/^v1_[\w-]{43}$/),
 })
 
-export async function signingKeyOf(place: FrontPlace, session: Session, keyId: string): Promise<string> {
+export async function signingKeyOf(place: FrontPlace, session: Session, caller: Caller): Promise<string> {
   const { signingRound = 0 } = await recordOf(place, session)
-  return keyFor(place, session, keyId, signingRound)
+  return keyFor(place, session, await place.services.keys.lastingId(caller), signingRound)
 }
 
 /** The caller of a signed URL; undefined for a request without a signature. */
@@ -41,7 +41,7 @@ export async function signedBy(
   if (!session) throw noAccess()
   const { signingRound = 0 } = await recordOf(place, session)
   const text = `v1:files:${request.method}:${data.path}:${data.expires}`
-  for (const { id } of await keys.list(session.project_id)) {
+  for (const id of await keys.usableIds(session.project_id)) {
     const made = createHmac('sha256', await keyFor(place, session, id, signingRound)).update(text)
     if (!timingSafeEqual(Buffer.from(`v1_${made.digest('base64url')}`), Buffer.from(data.signature))) continue
     const caller = await keys.callerOf(session.project_id, id, request.id)

@@ -38,7 +38,7 @@ export function snapshotRoutes(entry: Entry): void {
       limit: most,
     })
     const all = [
-      ...(source === undefined ? imageViews(call) : []),
+      ...(source === undefined ? await imageViews(call) : []),
       ...rows.map((row) => snapshotView(call, row)),
     ].filter((view) => name === undefined || view.name.includes(name))
     return {
@@ -53,7 +53,7 @@ export function snapshotRoutes(entry: Entry): void {
     const name = call.params.name!
     const row = await snapshotNamed(call, name)
     if (row) return snapshotView(call, row)
-    const image = imageViews(call).find((view) => view.name === name)
+    const image = (await imageViews(call)).find((view) => view.name === name)
     if (image) return image
     throw new SandboxError('not_found', `Snapshot with ID or name ${name} not found`)
   })
@@ -122,10 +122,10 @@ function snapshotView({ caller }: Call, row: SnapshotRow) {
 }
 
 /** Shows the allowed images as snapshots of every project. */
-function imageViews({ caller, place }: Call) {
-  const { config } = place.services
+async function imageViews({ caller, place }: Call) {
+  const { allowed_images, defaults } = await place.services.sessions.rules(caller)
   const createdAt = new Date(0).toISOString()
-  return config.allowed_images.map((image) => ({
+  return allowed_images.map((image) => ({
     id: image,
     organizationId: caller.projectId,
     general: true,
@@ -134,9 +134,9 @@ function imageViews({ caller, place }: Call) {
     state: 'active',
     size: null as number | null,
     entrypoint: null as string[] | null,
-    cpu: config.defaults.cpu_limit,
+    cpu: defaults.cpu_limit,
     gpu: 0,
-    mem: config.defaults.memory_mb / 1024,
+    mem: defaults.memory_mb / 1024,
     disk: 0,
     errorReason: null as string | null,
     createdAt,

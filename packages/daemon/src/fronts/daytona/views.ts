@@ -1,7 +1,8 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
-import { lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { lifetimeEnd, networkOfRow, type Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
+import { networkView } from './network.ts'
 
 /** The facts that only Daytona's API has about a sandbox. */
 export interface SandboxRecord {
@@ -70,7 +71,7 @@ export function sandboxView(place: FrontPlace, session: Session, record: Sandbox
     env: {},
     labels: JSON.parse(session.labels) as Record<string, string>,
     public: record.public ?? false,
-    networkBlockAll: session.network === 'none',
+    ...networkView(networkOfRow(session)),
     target: record.target ?? 'local',
     // Newer SDKs accept only whole numbers.
     cpu: Math.ceil(session.cpu),

@@ -20,11 +20,9 @@ const sessions = ['a', 'b', 'c'].map((id) => ({ id, project_id: 'p' }) as Sessio
 const wrong = { path: 'x', operation: 'read', username: '', signature: `v1_${'A'.repeat(43)}` } as const
 
 function services() {
-  const key = (id: string, more = {}) => ({ id, revoked_at: null, expires_at: null, ...more })
-  const rows = [key('works'), key('revoked', { revoked_at: 1 }), key('expired', { expires_at: 1 })]
-  const list = vi.fn(async () => rows)
+  const usableIds = vi.fn(async () => ['works'])
   const callerOf = vi.fn(async (projectId: string, keyId: string) => ({ projectId, keyId, scopes: ['exec'] }))
-  return { config: { data_dir: folder }, keys: { list, callerOf } } as unknown as Services
+  return { config: { data_dir: folder }, keys: { usableIds, callerOf } } as unknown as Services
 }
 
 describe('a signature that names no sandbox', () => {

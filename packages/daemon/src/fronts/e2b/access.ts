@@ -80,7 +80,7 @@ export class Access {
     spend(lookCost)
     const keys = new Map<string, readonly string[]>()
     for (const session of await among.sessions()) {
-      const ids = keys.get(session.project_id) ?? (await this.#usableKeys(session.project_id))
+      const ids = keys.get(session.project_id) ?? (await this.#services.keys.usableIds(session.project_id))
       keys.set(session.project_id, ids)
       spend(ids.length)
       for (const id of ids) {
@@ -92,6 +92,11 @@ export class Access {
       }
     }
     throw noAccess()
+  }
+
+  /** The token that opens a sandbox's data plane for the caller, as long as the caller's key or token is valid. */
+  async tokenFor(sessionId: string, caller: Caller): Promise<string> {
+    return this.tokenOf(sessionId, await this.#services.keys.lastingId(caller))
   }
 
   /** The token that opens a sandbox's data plane for a key. */
@@ -113,14 +118,6 @@ export class Access {
   async bringsTrafficToken(request: IncomingMessage, sessionId: string): Promise<boolean> {
     const given = request.headers['e2b-traffic-access-token']
     return typeof given === 'string' && same(given, await this.trafficToken(sessionId))
-  }
-
-  async #usableKeys(projectId: string): Promise<string[]> {
-    const rows = await this.#services.keys.list(projectId)
-    const now = Date.now()
-    return rows
-      .filter((row) => row.revoked_at === null && (row.expires_at ?? Infinity) > now)
-      .map(({ id }) => id)
   }
 
   async #sign(text: string): Promise<string> {

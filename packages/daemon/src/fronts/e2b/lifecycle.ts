@@ -1,11 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { isLoopback } from '../../config/index.ts'
+import { type DaemonConfig, isLoopback } from '../../config/index.ts'
 import { type Caller, includes } from '../../keys/index.ts'
-import { idleEnd, lifetimeEnd, type Session } from '../../sessions/index.ts'
+import { idleEnd, lifetimeEnd, networkOfRow, type Session } from '../../sessions/index.ts'
 import type { FrontPlace } from '../front.ts'
 import { finished, liveSession } from '../shared/sessions.ts'
 import type { Access } from './access.ts'
-import { networkOfCreate } from './network.ts'
+import { networkOfCreate, networkView } from './network.ts'
 import { sandboxGone } from './refusal.ts'
 import type { CreateBody } from './schemas.ts'
 import { templateOf } from './templates.ts'
@@ -47,23 +47,27 @@ export class Sandboxes {
     body: CreateBody,
     signal: AbortSignal,
   ): Promise<{ answer: object; notes: string[] }> {
-    const { sessions, config } = this.#place.services
+    const { sessions } = this.#place.services
+    const rules = await sessions.rules(caller)
     const template = body.templateID
     const source = await templateOf(this.#place, caller, template)
-    const timeoutMs = (body.timeout ?? defaultTimeoutMs / 1000) * 1000
+    const timeoutMs =
+      body.timeout === undefined ? Math.min(defaultTimeoutMs, rules.longestLifetimeMs) : body.timeout * 1000
     const keepMemory = body.autoPauseMemory ?? true
-    const { withheld, ...network } = networkOfCreate(body, config.allowed_networks)
+    const { withheld, ...network } = networkOfCreate(body, { rules, provider: sessions.provider })
     const request = {
       ...source,
-      ...this.#account(source),
+      ...accountOf(rules, source),
       labels: body.metadata ?? {},
       env: body.envVars ?? {},
       ...network,
+      keepHeaders: true as const,
       // Only the timeout ends the sandbox. A paused sandbox is kept as long as the daemon allows.
-      ttlMs: config.max_ttl_seconds * 1000,
+      ttlMs: rules.longestIdleMs,
       onIdle: 'stop' as const,
       lifetimeMs: timeoutMs,
       onLifetime: body.autoPause ? this.#rest(keepMemory) : ('destroy' as const),
+      user: this.#place.services.config.fronts.e2b?.user,
       wakeOnUse: false,
     }
     const { session } = await sessions.create(caller, request, signal)
@@ -74,7 +78,7 @@ export class Sandboxes {
       autoResume: body.autoResume?.enabled ?? false,
       publicTraffic: body.network?.allowPublicTraffic ?? true,
     }
-    const notes = withheld ? ['no internet access: allowed_networks does not have open'] : []
+    const notes = withheld ? ['no internet access: the network open is not allowed here'] : []
     return { answer: await this.#kept(caller, session, record, signal), notes }
   }
 
@@ -210,10 +214,10 @@ export class Sandboxes {
       ...this.listed(session, record),
       domain: this.domain,
       envdAccessToken: includes(caller.scopes, 'exec')
-        ? await this.#access.tokenOf(session.id, caller.keyId)
+        ? await this.#access.tokenFor(session.id, caller)
         : undefined,
       allowInternetAccess: session.network === 'open',
-      network: { allowPublicTraffic: record.publicTraffic },
+      network: { allowPublicTraffic: record.publicTraffic, ...networkView(networkOfRow(session)) },
       lifecycle: { onTimeout: record.autoPause ? 'pause' : 'kill', autoResume: record.autoResume },
     }
   }
@@ -240,7 +244,7 @@ export class Sandboxes {
       alias: record.template,
       clientID: 'sandkasten',
       envdVersion,
-      envdAccessToken: await this.#access.tokenOf(session.id, caller.keyId),
+      envdAccessToken: await this.#access.tokenFor(session.id, caller),
       trafficAccessToken: record.publicTraffic ? null : await this.#access.trafficToken(session.id),
       domain: this.domain,
     }
@@ -258,14 +262,6 @@ export class Sandboxes {
     return awake
   }
 
-  /** E2B's users expect the account `user`. Images of the store have accounts of their own. */
-  #account(source: { image?: string } | { snapshotId: string }): { account?: string } {
-    const { config } = this.#place.services
-    if ('snapshotId' in source) return { account: 'user' }
-    const image = source.image ?? config.default_image
-    return (config.images[image] ?? image) === 'host' ? { account: 'user' } : {}
-  }
-
   #rest(keepMemory: boolean): 'pause' | 'stop' {
     const { capabilities } = this.#place.services.sessions.provider
     return keepMemory && capabilities.pause ? 'pause' : 'stop'
@@ -274,6 +270,16 @@ export class Sandboxes {
   #keep(caller: Caller, session: Session, record: SandboxRecord): Promise<void> {
     return this.#place.records.put(caller.projectId, kind, session.id, record, session.id)
   }
+}
+
+/** E2B's users expect the account `user`. Images of the store have accounts of their own. */
+function accountOf(
+  { default_image, images }: Pick<DaemonConfig, 'default_image' | 'images'>,
+  source: { image?: string } | { snapshotId: string },
+): { account?: string } {
+  if ('snapshotId' in source) return { account: 'user' }
+  const image = source.image ?? default_image
+  return (images[image] ?? image) === 'host' ? { account: 'user' } : {}
 }
 
 function notFound(id: string): SandboxError {

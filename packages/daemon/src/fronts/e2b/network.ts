@@ -1,34 +1,44 @@
-import { SandboxError } from '@sandkasten/sdk'
-import { type NetworkPolicy, networkOf } from '../shared/network.ts'
+import { type RequestTransform, SandboxError } from '@sandkasten/sdk'
+import { z } from 'zod'
+import type { GivenNetwork, SessionNetwork } from '../../sessions/index.ts'
+import { allowedBy, closedNetwork, isClosed, type NetworkPlace } from '../shared/network.ts'
 import type { CreateBody } from './schemas.ts'
 
-type Network = 'none' | 'open'
 type Wanted = Pick<CreateBody, 'allow_internet_access'> & {
   network?: Partial<NonNullable<CreateBody['network']>>
 }
 
 const everything = new Set(['0.0.0.0/0', '::/0', '*'])
 
-/** Maps E2B's rules to a policy for all traffic. Throws for rules that cannot be enforced. */
-export function policyOf(
+const rulesSchema = z.record(
+  z.string(),
+  z.array(
+    z.object({ transform: z.object({ headers: z.record(z.string(), z.string()).optional() }).nullish() }),
+  ),
+)
+
+/** Maps E2B's rules to a network. Undefined: the default. Throws for rules that cannot be enforced. */
+export function networkFor(
   { allow_internet_access: internet, network = {} }: Wanted,
-  allowed: readonly Network[],
-): NetworkPolicy | undefined {
+  place: NetworkPlace,
+): GivenNetwork | undefined {
   const { allowOut = [], denyOut = [], rules, egressProxy, maskRequestHost, httpsPorts } = network
-  for (const [name, value] of Object.entries({ rules, egressProxy, maskRequestHost, httpsPorts }))
+  for (const [name, value] of Object.entries({ egressProxy, maskRequestHost, httpsPorts }))
     if (value !== undefined && value !== null && Object.keys(value).length > 0)
       throw unsupported(`network.${name}`)
-  if (internet === false) {
-    if (allowOut.length > 0) throw unsupported('network.allowOut with internet access off')
-    return 'deny-all'
+  const transform = transformsOf(rules)
+  const closes = internet === false || denyOut.some((address) => everything.has(address))
+  if (closes && (allowOut.length > 0 || transform.length > 0)) {
+    if (allowOut.some((target) => everything.has(target)))
+      throw unsupported('network.allowOut for all addresses together with network.denyOut')
+    return { allow: allowOut, transform }
   }
-  if (denyOut.length === 0) {
-    if (internet === undefined && allowOut.length === 0) return undefined
-    if (!allowed.includes('open')) throw noInternet()
-    return 'allow-all'
-  }
-  if (allowOut.length === 0 && denyOut.some((address) => everything.has(address))) return 'deny-all'
-  throw unsupported('network.allowOut and network.denyOut for some addresses only')
+  if (closes) return closedNetwork(place)
+  if (transform.length > 0) throw unsupported('network.rules without denyOut: ["0.0.0.0/0"]')
+  if (denyOut.length > 0) throw unsupported('network.denyOut for some addresses only')
+  if (internet === undefined && allowOut.length === 0) return undefined
+  if (!place.rules.allowed_networks.includes('open')) throw noInternet()
+  return 'open'
 }
 
 /**
@@ -37,11 +47,41 @@ export function policyOf(
  */
 export function networkOfCreate(
   wanted: Wanted,
-  allowed: readonly Network[],
-): { network?: Network; withheld: boolean } {
-  const withheld = wanted.allow_internet_access === true && !allowed.includes('open')
-  const policy = policyOf(withheld ? { ...wanted, allow_internet_access: undefined } : wanted, allowed)
-  return { network: networkOf(policy), withheld }
+  place: NetworkPlace,
+): { network?: GivenNetwork; withheld: boolean } {
+  const withheld = wanted.allow_internet_access === true && !place.rules.allowed_networks.includes('open')
+  const network = networkFor(withheld ? { ...wanted, allow_internet_access: undefined } : wanted, place)
+  return { network, withheld: withheld && typeof network !== 'object' }
+}
+
+/** As E2B shows it. Values of headers are never shown. */
+export function networkView(network: SessionNetwork): object {
+  if (typeof network === 'string' || isClosed(network))
+    return network === 'open' ? {} : { denyOut: ['0.0.0.0/0'] }
+  const { hosts, cidrs } = allowedBy(network)
+  const rules: Record<string, object[]> = {}
+  for (const { match, headers } of network.transform) {
+    const redacted = Object.fromEntries(Object.keys(headers).map((name) => [name, '<redacted>']))
+    rules[match.host] = [...(rules[match.host] ?? []), { transform: { headers: redacted } }]
+  }
+  return {
+    allowOut: [...hosts, ...cidrs],
+    denyOut: ['0.0.0.0/0'],
+    ...(network.transform.length > 0 ? { rules } : {}),
+  }
+}
+
+function transformsOf(rules: unknown): RequestTransform[] {
+  if (rules === undefined || rules === null) return []
+  const known = rulesSchema.safeParse(rules)
+  // The error of the schema is not shown: rules have credentials.
+  if (!known.success) throw new SandboxError('invalid_argument', 'network.rules is malformed.')
+  return Object.entries(known.data).flatMap(([host, all]) =>
+    all.flatMap(({ transform }) => {
+      const { headers = {} } = transform ?? {}
+      return Object.keys(headers).length > 0 ? [{ match: { host }, headers }] : []
+    }),
+  )
 }
 
 function noInternet(): SandboxError {
@@ -52,6 +92,6 @@ function noInternet(): SandboxError {
 
 function unsupported(what: string): SandboxError {
   return new SandboxError('invalid_argument', `${what} is not supported by this server.`, {
-    hint: 'Set allowInternetAccess to true or false.',
+    hint: 'Deny everything with denyOut: ["0.0.0.0/0"], and name what is allowed in allowOut.',
   })
 }

@@ -1,10 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { networkOf } from '../shared/network.ts'
 import { ifMissing, parsed } from '../shared/request.ts'
 import type { Entry } from './entry.ts'
 import type { Sandboxes } from './lifecycle.ts'
 import { logsOf, metricsOf } from './metrics.ts'
-import { policyOf } from './network.ts'
+import { networkFor } from './network.ts'
 import { listSandboxes } from './sandbox-list.ts'
 import * as schemas from './schemas.ts'
 
@@ -91,16 +90,12 @@ export function sandboxRoutes(entry: Entry, sandboxes: Sandboxes): void {
   entry.add('PUT', ['/sandboxes/:id/network'], 'exec', async ({ caller, id, request }) => {
     const { allow_internet_access, ...network } = parsed(schemas.networkBody, request.body)
     const session = await sandboxes.find(caller, id)
-    const { allowed_networks: allowed, defaults } = place.services.config
-    const wanted = networkOf(policyOf({ allow_internet_access, network }, allowed)) ?? defaults.network_mode
-    if (wanted !== session.network)
-      throw new SandboxError(
-        'invalid_argument',
-        'The network of a sandbox cannot be changed after the create.',
-        {
-          hint: 'Set allowInternetAccess when you create the sandbox.',
-        },
-      )
+    const rules = await sessions.rules(caller)
+    const place = { rules, provider: sessions.provider }
+    const wanted = networkFor({ allow_internet_access, network }, place) ?? rules.defaults.network_mode
+    if (wanted === session.network) return
+    const kept = await sessions.networks.withKeptHeaders(caller, wanted)
+    await sessions.networks.set(caller, id, kept)
   })
   entry.add('GET', ['/sandboxes/:id/metrics'], 'read', async ({ caller, id, request }) => {
     const session = await sandboxes.find(caller, id)

@@ -32,8 +32,8 @@ export function snapshotRoutes(entry: Entry, sandboxes: Sandboxes): void {
     if (!(await sessions.snapshots.delete(caller, id)))
       throw new SandboxError('not_found', `The template ${id} was not found.`)
   })
-  entry.add('GET', ['/templates'], 'read', async () =>
-    place.services.config.allowed_images.map((image) => ({
+  entry.add('GET', ['/templates'], 'read', async ({ caller }) =>
+    (await sessions.rules(caller)).allowed_images.map((image) => ({
       templateID: image,
       buildID: image,
       aliases: [image],
@@ -42,8 +42,8 @@ export function snapshotRoutes(entry: Entry, sandboxes: Sandboxes): void {
       envdVersion: '0.6.4',
     })),
   )
-  entry.add('GET', ['/templates/aliases/:id'], 'read', async ({ id }) => {
-    if (id !== 'base' && !place.services.config.allowed_images.includes(id))
+  entry.add('GET', ['/templates/aliases/:id'], 'read', async ({ caller, id }) => {
+    if (id !== 'base' && !(await sessions.rules(caller)).allowed_images.includes(id))
       throw new SandboxError('not_found', `The alias ${id} was not found.`)
     return { templateID: id, public: false }
   })

@@ -11,8 +11,9 @@ export async function templateOf(
   caller: Caller,
   template: string,
 ): Promise<Source> {
-  const { config, sessions } = services
-  if (config.allowed_images.includes(template)) return { image: template }
+  const { sessions } = services
+  const { allowed_images: allowed } = await sessions.rules(caller)
+  if (allowed.includes(template)) return { image: template }
   if (template === 'base') return {}
   const name = template.replace(/:default$/, '')
   const byId = await sessions.snapshots.find(caller, name)
@@ -21,6 +22,6 @@ export async function templateOf(
   const found = all.find((snapshot) => snapshot.name === name)
   if (found) return { snapshotId: found.id }
   throw new SandboxError('not_found', `The template '${template}' was not found.`, {
-    hint: `Use base, ${config.allowed_images.join(', ')}, or a snapshot. Names for images are given in the daemon's configuration (images, allowed_images).`,
+    hint: `Use base, ${allowed.join(', ')}, or a snapshot. Names for images are given in the daemon's configuration (images, allowed_images).`,
   })
 }

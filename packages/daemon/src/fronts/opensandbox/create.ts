@@ -1,12 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
 import type { Caller } from '../../keys/index.ts'
-import type { CreateRequest, Session } from '../../sessions/index.ts'
-import { networkOf } from '../shared/network.ts'
+import type { CreateRequest, ProviderFacts, Rules, Session } from '../../sessions/index.ts'
 import { notSupported } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
 import type { Entry } from './entry.ts'
 import { limitsOf } from './limits.ts'
-import { policyOf } from './network.ts'
+import { networkFor } from './network.ts'
 import type { CreateBody } from './schemas.ts'
 import { idleEntrypoint, type Kept, kind, metadataOf } from './views.ts'
 
@@ -18,7 +17,11 @@ export async function createSandbox(
   signal: AbortSignal,
 ): Promise<Session> {
   const { sessions } = entry.services
-  const { session } = await sessions.create(caller, requestOf(entry, body), signal)
+  const { session } = await sessions.create(
+    caller,
+    requestOf({ rules: await sessions.rules(caller), provider: sessions.provider }, body),
+    signal,
+  )
   const kept: Kept = {
     entrypoint: body.entrypoint ?? idleEntrypoint,
     extensions: body.extensions ?? {},
@@ -32,17 +35,16 @@ export async function createSandbox(
   return finished(entry.services, caller, session, rest, signal)
 }
 
-function requestOf(entry: Entry, body: CreateBody): CreateRequest {
-  const { config } = entry.services
+function requestOf(place: { rules: Rules; provider: ProviderFacts }, body: CreateBody): CreateRequest {
   refuseUnsupported(body)
   return {
     ...(body.image ? { image: body.image.uri } : { snapshotId: body.snapshotId! }),
     labels: metadataOf(body.metadata ?? {}),
     env: body.env ?? {},
     limits: body.resourceLimits && limitsOf(body.resourceLimits),
-    network: networkOf(policyOf(body.networkPolicy)),
+    network: networkFor(body.networkPolicy, place),
     // Only the timeout ends the sandbox. Without one, it stops after the longest idle time that the daemon allows.
-    ttlMs: config.max_ttl_seconds * 1000,
+    ttlMs: place.rules.longestIdleMs,
     onIdle: 'stop',
     lifetimeMs: body.timeout && body.timeout * 1000,
     onLifetime: 'destroy',

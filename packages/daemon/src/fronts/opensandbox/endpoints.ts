@@ -24,7 +24,13 @@ export function endpointRoutes(entry: Entry): void {
     if (port === execdPort || port === egressPort)
       return {
         endpoint: withoutScheme(`${entry.place.url}/sandboxes/${call.id}/port/${port}`),
-        headers: { [accessHeader]: await accessToken(entry.services, call.id, call.caller.keyId) },
+        headers: {
+          [accessHeader]: await accessToken(
+            entry.services,
+            call.id,
+            await entry.services.keys.lastingId(call.caller),
+          ),
+        },
       }
     // This GET may open a port, so it is in the audit log.
     call.request.changes = true

@@ -1,12 +1,45 @@
 import { expect, it } from 'vitest'
-import { policyOf } from './network.ts'
+import { networkFor, policyView } from './network.ts'
 import { networkPolicy } from './schemas.ts'
 
-it('policies map to a network or none, or are refused', () => {
-  const policy = (given: object) => networkPolicy.parse(given)
-  expect(policyOf(undefined)).toBeUndefined()
-  expect(policyOf(policy({}))).toBe('deny-all')
-  expect(policyOf(policy({ defaultAction: 'allow' }))).toBe('allow-all')
-  expect(policyOf({ defaultAction: 'deny', egress: [{ action: 'deny', target: 'x' }] })).toBe('deny-all')
-  expect(() => policyOf(policy({ egress: [{ action: 'allow', target: 'x' }] }))).toThrow('not supported')
+const place = (...allowed: Array<'none' | 'open' | 'policy'>) => ({
+  rules: { allowed_networks: allowed },
+  provider: { capabilities: { egress: 'native' as const } },
+})
+const policy = (given: object) => networkPolicy.parse(given)
+const allow = (target: string) => ({ action: 'allow', target })
+const deny = (target: string) => ({ action: 'deny', target })
+
+it('policies map to a network, or are refused', () => {
+  const of = (given: object) => networkFor(policy(given), place('none'))
+  expect(networkFor(undefined, place('none'))).toBeUndefined()
+  expect(of({})).toBe('none')
+  expect(of({ defaultAction: 'allow' })).toBe('open')
+  expect(of({ defaultAction: 'deny', egress: [deny('x')] })).toBe('none')
+  // Where there are policies, a closed sandbox can get rules later.
+  expect(networkFor(policy({}), place('none', 'policy'))).toEqual({ allow: [] })
+  expect(() => of({ defaultAction: 'allow', egress: [deny('x')] })).toThrow('not supported')
+})
+
+it('the first rule that matches decides', () => {
+  const of = (...egress: object[]) => networkFor(policy({ egress }), place('policy'))
+  expect(of(allow('a.com'), allow('*.b.com'))).toEqual({ allow: ['a.com', '*.b.com'], deny: [] })
+  expect(of(deny('x.b.com'), allow('*.b.com'))).toEqual({ allow: ['*.b.com'], deny: ['x.b.com'] })
+  // Never reached.
+  expect(of(allow('*.b.com'), deny('x.b.com'))).toEqual({ allow: ['*.b.com'], deny: [] })
+  // Denied anyway.
+  expect(of(allow('x.b.com'), deny('*.b.com'))).toEqual({ allow: ['x.b.com'], deny: [] })
+  expect(() => of(allow('x.b.com'), deny('*.b.com'), allow('y.b.com'))).toThrow('not supported')
+})
+
+it('policies are shown as rules', () => {
+  const shown = policyView({
+    allow: [{ host: 'a.com' }, { host: 'b.com', ports: [22] }],
+    deny: [{ host: 'c.com' }],
+    transform: [],
+    services: [],
+    audit: false,
+    limits: {},
+  })
+  expect(shown).toEqual({ defaultAction: 'deny', egress: [deny('c.com'), allow('a.com'), allow('b.com:22')] })
 })

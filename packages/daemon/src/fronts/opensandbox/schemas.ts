@@ -9,9 +9,11 @@ const anything = z.unknown().optional()
 
 export const metadata = z.record(z.string().min(1).max(200), z.string().max(4096))
 
+export const networkRule = z.object({ action: z.enum(['allow', 'deny']), target: z.string().min(1).max(500) })
+export type NetworkRule = z.infer<typeof networkRule>
 export const networkPolicy = z.object({
   defaultAction: optional(z.enum(['allow', 'deny'])),
-  egress: optional(z.array(z.object({ action: z.enum(['allow', 'deny']), target: z.string() }))),
+  egress: optional(z.array(networkRule).max(1000)),
 })
 export type NetworkPolicy = z.infer<typeof networkPolicy>
 

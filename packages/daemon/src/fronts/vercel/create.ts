@@ -2,12 +2,11 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import * as fields from '../../http/fields.ts'
 import type { Caller } from '../../keys/index.ts'
-import type { CreateRequest, Session } from '../../sessions/index.ts'
-import { networkOf } from '../shared/network.ts'
+import type { CreateRequest, Rules, Session } from '../../sessions/index.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { finished } from '../shared/sessions.ts'
 import { type Entry, frontLabel, frontName, type Kept, type VercelCall } from './entry.ts'
-import { networkPolicy, policyOf } from './network.ts'
+import { networkFor, networkPolicy } from './network.ts'
 import { findSnapshot } from './snapshots.ts'
 import { fill, source } from './source.ts'
 import { region } from './views.ts'
@@ -58,9 +57,10 @@ export async function createSandbox(
   const { sessions } = entry.services
   const body = parsed(createBody, call.body)
   refuseAbsent(body)
+  const rules = await sessions.rules(call.caller)
   const snapshotId = body.source?.type === 'snapshot' ? body.source.snapshotId : undefined
   const kept: Kept = {
-    timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, entry.longestMs),
+    timeoutMs: body.timeout ?? Math.min(defaultTimeoutMs, rules.longestLifetimeMs),
     persistent: body.persistent ?? true,
     runtime: body.runtime,
     currentSnapshotId: snapshotId,
@@ -71,15 +71,17 @@ export async function createSandbox(
     name: body.name ?? `sandbox-${randomId(10)}`,
     labels: { ...body.tags, [frontLabel]: frontName },
     env: body.env,
-    image: imageOf(entry, body),
+    image: imageOf(rules, body),
     snapshotId,
-    limits: limitsOf(entry, body.resources),
-    network: networkOf(policyOf(body.networkPolicy)),
+    limits: limitsOf(entry, rules, body.resources),
+    network: networkFor(body.networkPolicy, { rules, provider: sessions.provider }),
+    keepHeaders: true,
     // Only the timeout ends the sandbox, because the vendor has no idle time.
-    ttlMs: entry.longestMs,
+    ttlMs: rules.longestIdleMs,
     onIdle: kept.persistent ? 'stop' : 'destroy',
     lifetimeMs: kept.timeoutMs,
     onLifetime: kept.persistent ? 'stop' : 'destroy',
+    user: entry.services.config.fronts.vercel?.user,
     wakeOnUse: false,
   }
   const { session } = await sessions.create(call.caller, request, call.signal)
@@ -116,18 +118,17 @@ export function refuseAbsent(body: z.infer<typeof overrides>): void {
 }
 
 /** Vercel's sandboxes are machines: memory follows from the processors, and processes are not limited. */
-function limitsOf(entry: Entry, resources: { vcpus?: number; memory?: number } | undefined) {
-  const { config, sessions } = entry.services
+function limitsOf(entry: Entry, rules: Rules, resources: { vcpus?: number; memory?: number } | undefined) {
+  const { sessions } = entry.services
   const { vcpus } = resources ?? {}
   const asked =
     vcpus === undefined ? {} : { cpu: vcpus, memoryMb: resources?.memory ?? vcpus * memoryPerCpuMb }
   // If the provider cannot enforce limits, pass only limits that the caller asked for.
   if (!sessions.provider.createOptions.has('resources')) return asked
-  return { ...asked, pids: Math.max(config.defaults.pids_limit, Math.min(usualPids, config.max.pids_limit)) }
+  return { ...asked, pids: Math.max(rules.defaults.pids_limit, Math.min(usualPids, rules.max.pids_limit)) }
 }
 
-function imageOf(entry: Entry, body: z.infer<typeof createBody>): string | undefined {
-  const { allowed_images: allowed } = entry.services.config
+function imageOf({ allowed_images: allowed }: Rules, body: z.infer<typeof createBody>): string | undefined {
   const wanted = body.image ?? body.runtime
   if (wanted === undefined || allowed.includes(wanted)) return wanted
   if (body.runtime !== undefined && runtimes.test(wanted)) return undefined

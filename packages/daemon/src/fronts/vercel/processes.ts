@@ -75,7 +75,10 @@ export function processRoutes(entry: Entry): VercelRoute[] {
         const body = parsed(commandBody, call.body)
         const session = await running(entry, call)
         if (body.sudo && !(await isRoot(entry, call, session)))
-          throw notSupported('sudo', 'Commands run as the sandbox’s user. Use an image whose user is root.')
+          throw notSupported(
+            'sudo',
+            'Commands run as the sandbox’s user. The front’s setting `user: root` makes that root.',
+          )
         const found = await sessions.commands.start(
           call.caller,
           session.id,

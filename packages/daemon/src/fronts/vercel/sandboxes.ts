@@ -3,13 +3,12 @@ import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import type { Caller } from '../../keys/index.ts'
 import type { Session } from '../../sessions/index.ts'
-import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import { allow } from '../shared/route.ts'
 import { everything, finished } from '../shared/sessions.ts'
 import { createSandbox, openPorts, overrides, refuseAbsent } from './create.ts'
 import { type Entry, frontLabel, frontName, type Kept, type VercelRoute } from './entry.ts'
-import { policyOf } from './network.ts'
+import { changeNetwork } from './network.ts'
 import { removeSnapshot } from './snapshots.ts'
 import { routesOf, sandboxView, sessionView } from './views.ts'
 
@@ -87,12 +86,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         const { vcpus } = changes.resources ?? {}
         if (vcpus !== undefined && vcpus !== session.cpu)
           throw notSupported('Changing the resources of a sandbox')
-        const network = networkOf(policyOf(changes.networkPolicy))
-        if (network !== undefined && network !== session.network)
-          throw notSupported(
-            'Changing the network policy of a sandbox',
-            'Set it when you create the sandbox.',
-          )
+        if (changes.networkPolicy) await changeNetwork(entry, caller, session, changes.networkPolicy)
         if (changes.ports) await openPorts(entry, caller, session, changes.ports)
         if (changes.tags) await replaceTags(entry, caller, session, changes.tags)
         const before = await entry.kept(session)
@@ -138,9 +132,7 @@ export function sandboxRoutes(entry: Entry): VercelRoute[] {
         if (asked.resources?.vcpus !== undefined) throw notSupported('Changing resources in a fork')
         if (asked.image ?? asked.runtime) throw notSupported('Changing the image in a fork')
         const origin = await entry.byName(caller, params.name!)
-        const network = networkOf(policyOf(asked.networkPolicy))
-        if (network !== undefined && network !== origin.network)
-          throw notSupported('Changing the network policy in a fork')
+        if (asked.networkPolicy) throw notSupported('Changing the network policy in a fork')
         const copy = await forkOf(entry, caller, origin, asked.name ?? `sandbox-${randomId(10)}`, signal)
         const rest = async () => {
           const before = await entry.kept(origin)

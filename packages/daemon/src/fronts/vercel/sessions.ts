@@ -1,10 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { lifetimeEnd, type Session } from '../../sessions/index.ts'
-import { networkOf } from '../shared/network.ts'
 import { notSupported, parsed } from '../shared/request.ts'
 import type { Entry, VercelCall, VercelRoute } from './entry.ts'
-import { networkPolicy, policyOf } from './network.ts'
+import { changeNetwork, networkPolicy } from './network.ts'
 import { routesOf, sandboxView, sessionView, sidOf } from './views.ts'
 
 const base = '/v2/sandboxes/sessions/:sid'
@@ -75,12 +74,8 @@ export function sessionRoutes(entry: Entry): VercelRoute[] {
       scope: 'exec',
       async handle(call) {
         const session = await running(entry, call)
-        if (networkOf(policyOf(parsed(networkPolicy, call.body))) !== session.network)
-          throw notSupported(
-            'Changing the network policy of a sandbox',
-            'Set it when you create the sandbox.',
-          )
-        return { session: sessionView(entry, session) }
+        const changed = await changeNetwork(entry, call.caller, session, parsed(networkPolicy, call.body))
+        return { session: sessionView(entry, changed) }
       },
     },
     {

@@ -1,5 +1,7 @@
 import type { Command, Session } from '../../sessions/index.ts'
+import { networkOfRow } from '../../sessions/index.ts'
 import { type Entry, frontLabel, type Kept } from './entry.ts'
+import { policyView } from './network.ts'
 
 /** Responses for our rows, in the shapes that the SDK's validators accept. */
 
@@ -38,7 +40,7 @@ export function sandboxView(session: Session, kept: Kept) {
     memory: session.mem_mb,
     ...(kept.runtime === undefined ? { image: session.image } : { runtime: kept.runtime }),
     timeout: kept.timeoutMs,
-    networkPolicy: policyOf(session),
+    networkPolicy: policyView(networkOfRow(session)),
     createdAt: session.created_at,
     updatedAt: session.status_at,
     currentSessionId: sidOf(session),
@@ -68,12 +70,8 @@ export function sessionView(entry: Entry, session: Session, incarnation = sessio
     stoppedAt: status === 'stopped' ? session.status_at : undefined,
     cwd: session.workdir ?? '/',
     sourceSnapshotId: session.snapshot_id ?? undefined,
-    networkPolicy: policyOf(session),
+    networkPolicy: policyView(networkOfRow(session)),
   }
-}
-
-function policyOf(session: Session): { mode: 'allow-all' | 'deny-all' } {
-  return { mode: session.network === 'open' ? 'allow-all' : 'deny-all' }
 }
 
 /** The open ports, each with a URL that the client can reach. */

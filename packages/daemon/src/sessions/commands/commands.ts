@@ -413,6 +413,7 @@ function fingerprintOf(request: CommandRequest): string {
   else {
     const env = Object.entries(request.env ?? {}).sort()
     hash.update(JSON.stringify([request.cmd, request.args, env, request.cwd ?? null]))
+    if (request.output === 'merged') hash.update('merged')
     if (request.stdin instanceof Uint8Array) hash.update(request.stdin)
   }
   return hash.digest('hex')

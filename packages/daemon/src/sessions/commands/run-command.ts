@@ -17,6 +17,7 @@ export function startRun(sandbox: Sandbox, row: ExecRow, request: RunRequest): P
     detached: true,
     env: request.env,
     cwd: request.cwd,
+    output: request.output,
     timeoutMs: request.timeoutMs,
     stdin: request.stdin,
     outputBufferBytes: request.outputBufferBytes,

@@ -52,6 +52,7 @@ export interface RunRequest {
   args: readonly string[]
   env?: Readonly<Record<string, string>>
   cwd?: string
+  output?: 'separate' | 'merged'
   timeoutMs?: number
   /** Bytes are sent with end-of-file; `pipe` keeps stdin open. */
   stdin?: Uint8Array | 'pipe'

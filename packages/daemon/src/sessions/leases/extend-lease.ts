@@ -3,6 +3,7 @@ import type { EndAction } from '../../config/index.ts'
 import type { Caller } from '../../keys/index.ts'
 import type { Context, Session } from '../context.ts'
 import type { Meant } from '../lifecycle.ts'
+import { refuseBeyond, rulesOf } from '../limits/policy.ts'
 import { notUsable, refuseOther } from '../status.ts'
 import type { Use } from '../use.ts'
 
@@ -36,10 +37,12 @@ export async function extendLease(
         hint: 'Ask for less, or raise max_ttl_seconds.',
       },
     )
-  live.touch(id)
   const now = Date.now()
   const lifetime =
     session.lifetime_ms === null ? null : Math.max(session.lifetime_ms, now - session.started_at + ms)
+  const longer = lifetime !== null && lifetime > session.lifetime_ms!
+  refuseBeyond(await rulesOf(context, caller), { ttlMs: ms, lifetimeMs: longer ? lifetime : undefined })
+  live.touch(id)
   const changes = { ttl_ms: Math.max(session.ttl_ms, ms), lifetime_ms: lifetime, last_activity: now }
   return write(context, session, changes)
 }
@@ -61,18 +64,23 @@ export async function setLeases(
         { hint: 'Ask for less, or raise max_ttl_seconds.' },
       )
   await use.findHere(caller, id)
+  const rules = await rulesOf(context, caller)
   // Under the lock, because a concurrent start changes `started_at`.
   return live.locked(id, async () => {
     const session = await use.findHere(caller, id)
     if (session.live === 0) throw notUsable(session)
-    live.touch(id)
     const now = Date.now()
-    const { ttlMs, onIdle, lifetimeMs, onLifetime, stoppedTtlMs } = leases
+    const { ttlMs, onIdle, onLifetime, stoppedTtlMs } = leases
+    // The request counts from now; the row and the policy count from the last start.
+    const asked =
+      typeof leases.lifetimeMs === 'number' ? now - session.started_at + leases.lifetimeMs : leases.lifetimeMs
+    refuseBeyond(rules, { ttlMs, lifetimeMs: asked ?? undefined })
+    const without = rules.policy.max_lifetime_seconds === undefined ? null : rules.longestLifetimeMs
+    live.touch(id)
     const changes = {
       ttl_ms: ttlMs,
       on_idle: onIdle,
-      // The request counts from now; the row counts from the last start.
-      lifetime_ms: typeof lifetimeMs === 'number' ? now - session.started_at + lifetimeMs : lifetimeMs,
+      lifetime_ms: asked === null ? without : asked,
       on_lifetime: onLifetime,
       stopped_ttl_ms: stoppedTtlMs,
       last_activity: now,

@@ -1,7 +1,7 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { type Quotas, quotasSchema } from '../../config/index.ts'
 import type { Caller } from '../../keys/index.ts'
-import type { Usage } from '../../store/index.ts'
+import type { Usage, VolumeUsage } from '../../store/index.ts'
 import type { Context } from '../context.ts'
 
 /** The usage that a create, a fork or a start adds to its project. */
@@ -97,8 +97,9 @@ export async function withinSnapshotQuota<T>(
     const usage = await store.snapshots.usage(projectId)
     const usedMb = Math.ceil(usage.bytes / 1024 / 1024)
     if (usage.snapshots + pending >= snapshots)
-      throw tooMany('snapshots', 'snapshots', snapshots, usage.snapshots + pending)
-    if (usedMb >= snapshot_mb) throw tooMany('snapshot_mb', 'megabytes of snapshots', snapshot_mb, usedMb)
+      throw tooMany('snapshots', 'snapshots', 'snapshots', snapshots, usage.snapshots + pending)
+    if (usedMb >= snapshot_mb)
+      throw tooMany('snapshots', 'snapshot_mb', 'megabytes of snapshots', snapshot_mb, usedMb)
     return await make()
   } finally {
     const left = (beingMade.get(projectId) ?? 1) - 1
@@ -107,13 +108,34 @@ export async function withinSnapshotQuota<T>(
   }
 }
 
-function tooMany(quota: string, what: string, limit: number, used: number): SandboxError {
+const VOLUMES = 100
+const VOLUME_MB = 102_400
+
+/**
+ * Returns the check for the transaction that writes a new volume. `unlimitedMb` is the size of the project's volumes
+ * that have no limit; such a volume counts with its size.
+ */
+export async function volumeQuotaCheck(
+  context: Context,
+  caller: Asking,
+  wanted: { limitMb: number | null; unlimitedMb: number },
+): Promise<(usage: VolumeUsage) => void> {
+  const { volumes = VOLUMES, volume_mb = VOLUME_MB } = await quotasOf(context, caller)
+  return (usage) => {
+    if (usage.volumes >= volumes) throw tooMany('volumes', 'volumes', 'volumes', volumes, usage.volumes)
+    const usedMb = usage.limit_mb + wanted.unlimitedMb
+    if (usedMb + (wanted.limitMb ?? 1) > volume_mb)
+      throw tooMany('volumes', 'volume_mb', 'megabytes of volumes', volume_mb, usedMb)
+  }
+}
+
+function tooMany(items: string, quota: string, what: string, limit: number, used: number): SandboxError {
   return new SandboxError(
     'quota_exceeded',
     `The project’s quota of ${what} is ${limit}; ${used} are in use.`,
     {
       details: { quota, limit, used },
-      hint: `Delete snapshots that are not needed, or have quotas.${quota} raised.`,
+      hint: `Delete ${items} that are not needed, or have quotas.${quota} raised.`,
     },
   )
 }

@@ -21,6 +21,7 @@ export const requestLimits = {
   shells: 256,
   terminals: 1000,
   openPorts: 256,
+  volumes: 16,
 } as const
 
 type Strings = Readonly<Record<string, string>>

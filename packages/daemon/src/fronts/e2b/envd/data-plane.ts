@@ -55,8 +55,8 @@ export class DataPlane {
   /** The sandbox that the request was admitted to, awake. */
   async enter(request: FastifyRequest): Promise<Entered> {
     const { username } = request.query as FileQuery
-    refuseUser(username || userOf(request.headers.authorization))
     const session = request.session!
+    refuseUser(username || userOf(request.headers.authorization), session.run_user)
     if (session.live === 0) throw sandboxGone(session.id)
     // A key with the scope `read` must not start a sandbox.
     if (session.status !== 'running' && !includes(request.caller!.scopes, 'exec'))
@@ -116,9 +116,9 @@ function userOf(authorization: string | undefined): string {
 }
 
 /** A sandbox has one account. E2B's `user` means this account, whatever its real name is. */
-function refuseUser(user: string): void {
-  if (user === '' || user === 'user' || user === 'sandbox') return
+function refuseUser(user: string, own: string | null): void {
+  if (user === '' || user === 'user' || user === 'sandbox' || user === own) return
   throw new SandboxError('invalid_argument', `There is no user '${user}' in this sandbox.`, {
-    hint: 'Leave the user out. A sandbox has one account, which is not root.',
+    hint: 'Leave the user out. A sandbox has one account, which is root only if the front has `user: root`.',
   })
 }
