@@ -1,0 +1,6 @@
+export type { Limits, Timeouts } from './context.ts'
+export { freeName, suggest } from './names.ts'
+export { type OpenRegistryOptions, openRegistry } from './open-registry.ts'
+export type * from './registry.ts'
+export type { Operation, RecordStatus } from './store/index.ts'
+export type * from './types.ts'

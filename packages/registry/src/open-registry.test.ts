@@ -1,0 +1,141 @@
+import { execFile, spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { LocalProvider } from '@sandkasten/sdk/local'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openRegistry, type Registry } from './index.ts'
+
+const run = promisify(execFile)
+
+let dataDir: string
+let open: Registry[]
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(path.join(tmpdir(), 'sk-registry-'))
+  open = []
+})
+afterEach(async () => {
+  for (const registry of open) await registry.close()
+  const provider = new LocalProvider({ root: path.join(dataDir, 'local'), acceptNoIsolation: true })
+  for (const { id } of await provider.list()) await provider.destroy(id)
+  await rm(dataDir, { recursive: true, force: true })
+})
+
+/** Sandboxes that are folders in the data folder, so that processes share them. */
+const kinds = () => [
+  {
+    provider: 'local',
+    title: 'Local',
+    fields: [],
+    make: () => new LocalProvider({ root: path.join(dataDir, 'local'), acceptNoIsolation: true }),
+  },
+]
+
+async function registryHere(env: Record<string, string> = {}): Promise<Registry> {
+  const registry = await openRegistry({ dataDir, kinds: kinds(), defaultProvider: 'local', env })
+  open.push(registry)
+  return registry
+}
+
+describe('openRegistry', () => {
+  it('keeps everything in a private folder, and finds it again', async () => {
+    const first = await registryHere()
+    await first.in().create({ name: 'demo', envVars: { A: 'env-secret' }, threadId: 't1' })
+    await first.in().setOpencodePassword('demo', 'open-sesame')
+    const second = await registryHere()
+    expect(second.id).toBe(first.id)
+    expect(await second.in().list()).toMatchObject([{ name: 'demo', status: 'running', threads: ['t1'] }])
+    expect(await second.in().opencodePassword('demo')).toBe('open-sesame')
+    const folder = path.join(dataDir, 'registry')
+    expect((await stat(folder)).mode & 0o777).toBe(0o700)
+    for (const file of ['registry.db', 'registry.db-wal']) {
+      const bytes = await readFile(path.join(folder, file), 'latin1')
+      expect(bytes).not.toMatch(/env-secret|open-sesame/)
+    }
+  })
+
+  it('holds a sandbox, so that others do not stop it', async () => {
+    const [first, second] = [await registryHere(), await registryHere()]
+    await first.in().create({ name: 'demo' })
+    await using hold = await first.in().hold('demo', { purpose: 'exec npm test' })
+    await expect(second.in().stop('demo')).rejects.toMatchObject({
+      code: 'conflict',
+      details: { uses: [{ purpose: 'exec npm test', pid: process.pid }] },
+    })
+    await hold.release()
+    expect(await second.in().stop('demo')).toMatchObject({ status: 'stopped' })
+    expect(await second.doDueWork()).toMatchObject({ failed: [] })
+    expect(await second.reconcile()).toMatchObject({ failed: [], orphans: [], unreachable: [] })
+  })
+
+  it('releases its holds when it is closed', async () => {
+    const [first, second] = [await registryHere(), await registryHere()]
+    await first.in().create({ name: 'demo' })
+    await first.in().hold('demo')
+    await first.close()
+    expect(await second.in().stop('demo')).toMatchObject({ status: 'stopped' })
+  })
+
+  it('refuses work after close(), which may be called twice', async () => {
+    const registry = await registryHere()
+    await registry.close()
+    await registry.close()
+    await expect(registry.in().list()).rejects.toThrow()
+  })
+
+  it('checks a default provider that does not exist', async () => {
+    await expect(
+      openRegistry({ dataDir, kinds: kinds(), defaultProvider: 'lokal', env: {} }),
+    ).rejects.toMatchObject({
+      code: 'not_found',
+      hint: expect.stringContaining('local'),
+    })
+  })
+})
+
+const program = new URL('./testing/resume-often.ts', import.meta.url).pathname
+const node = ['--conditions=sandkasten-source', '--no-warnings', program]
+
+interface Resumed {
+  readonly incarnations: number[]
+  readonly ids: string[]
+  readonly errors: string[]
+  readonly starts: number
+}
+
+it('gives two processes with 50 threads each one start of one sandbox', async () => {
+  const registry = await registryHere()
+  const { handle } = await registry.in().create({ name: 'demo' })
+  await registry.in().stop('demo')
+  const outputs = await Promise.all([1, 2].map(() => run(process.execPath, [...node, dataDir, 'demo', '50'])))
+  const all = outputs.map(({ stdout }) => JSON.parse(stdout) as Resumed)
+  expect(all.flatMap(({ errors }) => errors)).toEqual([])
+  expect(all.flatMap(({ incarnations }) => incarnations)).toEqual(Array(100).fill(2))
+  expect(new Set(all.flatMap(({ ids }) => ids))).toEqual(new Set([handle.sandboxId]))
+  expect(all.reduce((sum, { starts }) => sum + starts, 0)).toBe(1)
+})
+
+it('finishes what a killed process left', async () => {
+  const registry = await registryHere()
+  const child = spawn(process.execPath, [...node, dataDir, 'demo', 'create'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const dead = new Promise((resolve) => child.on('exit', resolve))
+  // The sandbox exists, and the process waits before it writes that down.
+  await new Promise((resolve) => child.stdout.once('data', resolve))
+  child.kill('SIGKILL')
+  await dead
+  const provider = kinds()[0]!.make()
+  expect(await provider.list()).toHaveLength(1)
+  expect(await registry.doDueWork()).toMatchObject({
+    done: [{ sandbox: 'demo', action: expect.stringContaining('“create”') }],
+    failed: [],
+  })
+  expect(await provider.list()).toEqual([])
+  expect(await registry.in().get('demo')).toMatchObject({
+    status: 'failed',
+    errorMessage: expect.stringContaining('The process that created it ended'),
+  })
+})

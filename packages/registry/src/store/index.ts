@@ -1,0 +1,15 @@
+/** The registry's database: tables and queries on SQLite or Postgres. The only SQL of this package. */
+
+export type { DatabaseKind, DatabaseLocation } from '@sandkasten/database'
+export { aheadMs, type DueRows, type ProviderKey } from './due.ts'
+export { nameTaken } from './errors.ts'
+export type { Facts } from './facts.ts'
+export type { Holds } from './holds.ts'
+export type { InsertLimits } from './insert.ts'
+export { defaultLocation, registryFolder } from './location.ts'
+export type { ProviderRows } from './providers.ts'
+export type { SandboxChanges, Sandboxes, SandboxFilter, SeenLease, UpdateOptions } from './sandboxes.ts'
+export { openStore, Store, type StoreOptions } from './store.ts'
+export type * from './tables.ts'
+export type { Threads } from './threads.ts'
+export type { ScopeKey } from './turn.ts'
