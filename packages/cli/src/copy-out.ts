@@ -3,7 +3,7 @@ import { mkdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { SandboxError, type SandboxFiles } from '@sandkasten/sdk'
+import { type FileStat, SandboxError, type SandboxFiles } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import type { MountOption, OutOption } from './mount-option.ts'
 import { sizeText } from './progress.ts'
@@ -47,35 +47,63 @@ export function planOut(outs: readonly OutOption[], mounts: readonly MountOption
 export async function copyOut(
   files: SandboxFiles,
   { from, to }: PlannedOut,
-  budget: OutBudget,
+  budget: CopyBudget,
 ): Promise<void> {
-  const { type, mode } = await files.stat(from, { signal: budget.signal }).catch((error: unknown) => {
+  const facts = await files.stat(from, { signal: budget.signal }).catch((error: unknown) => {
     if (!SandboxError.is(error, 'file_not_found')) throw error
     throw new SandboxError('file_not_found', `--out copied nothing: ${from} does not exist in the sandbox.`, {
       cause: error,
       hint: 'Relative paths start in the command’s working folder.',
     })
   })
+  await copyTree(files, { from, to, facts }, budget)
+}
+
+/** Copies a file or a folder of a sandbox, whose `stat` is known. */
+export async function copyTree(
+  files: SandboxFiles,
+  { from, to, facts }: PlannedOut & { facts: FileStat },
+  budget: CopyBudget,
+): Promise<void> {
   await mkdir(path.dirname(to), { recursive: true })
-  if (type === 'directory') await copyFolder(files, from, to, budget, 0)
-  else if (type === 'file') await copyFile(files, from, to, mode, budget)
+  if (facts.type === 'directory') await copyFolder(files, from, to, budget, 0)
+  else if (facts.type === 'file') await copyFile(files, from, to, facts.mode, budget)
   else throw new SandboxError('invalid_argument', `${from} is not a file or a folder.`)
 }
 
-/** The limit shared by all `--out` options of one run. */
-export class OutBudget {
+export interface CopyBudgetOptions {
+  signal: AbortSignal
+  /** For all `--out` options of one run. Default: unlimited. */
+  limitBytes?: number
+  onBytes?: (count: number) => void
+  onSkip?: (path: string) => void
+}
+
+/** The limits of a copy, and what was copied. */
+export class CopyBudget {
+  files = 0
   #bytes = 0
   #entries = 0
   readonly #limitBytes: number
+  readonly #onBytes: CopyBudgetOptions['onBytes']
+  readonly #onSkip: CopyBudgetOptions['onSkip']
   readonly signal: AbortSignal
 
-  constructor(limitBytes: number, signal: AbortSignal) {
+  constructor({ signal, limitBytes = Infinity, onBytes, onSkip }: CopyBudgetOptions) {
     this.#limitBytes = limitBytes
+    this.#onBytes = onBytes
+    this.#onSkip = onSkip
     this.signal = signal
+  }
+
+  skip(at: string): void {
+    console.error(`sandkasten: skipped ${JSON.stringify(at)}, which is not a file or a folder.`)
+    this.#onSkip?.(at)
   }
 
   bytes(count: number): void {
     this.#bytes += count
+    this.#onBytes?.(count)
     if (this.#bytes > this.#limitBytes)
       throw new SandboxError('too_large', `The results are larger than ${sizeText(this.#limitBytes)}.`, {
         hint: 'Copy less, or raise the limit with --out-limit.',
@@ -95,7 +123,7 @@ async function copyFolder(
   files: SandboxFiles,
   from: string,
   to: string,
-  budget: OutBudget,
+  budget: CopyBudget,
   depth: number,
 ): Promise<void> {
   if (depth > MOST_DEPTH)
@@ -108,7 +136,7 @@ async function copyFolder(
       entry.name !== '' && entry.name !== '.' && entry.name !== '..' && !/[/\\\0]/.test(entry.name)
     if (plain && entry.type === 'directory') await copyFolder(files, inside, outside, budget, depth + 1)
     else if (plain && entry.type === 'file') await copyFile(files, inside, outside, entry.mode, budget)
-    else console.error(`sandkasten: skipped ${JSON.stringify(inside)}, which is not a file or a folder.`)
+    else budget.skip(inside)
   }
 }
 
@@ -118,7 +146,7 @@ async function copyFile(
   from: string,
   to: string,
   mode: number | undefined,
-  budget: OutBudget,
+  budget: CopyBudget,
 ): Promise<void> {
   const part = `${to}.${randomId(8)}.part`
   try {
@@ -135,6 +163,7 @@ async function copyFile(
       output,
     )
     await rename(part, to)
+    budget.files += 1
   } catch (error) {
     await rm(part, { force: true })
     throw error

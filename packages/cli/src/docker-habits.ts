@@ -22,6 +22,8 @@ export function dockerHint(argv: readonly string[], message: string): string | u
   const [, , command] = argv
   const word = /'([^' ]+)[^']*'/.exec(message)?.[1]
   if (/unknown command/.test(message)) return word === undefined ? undefined : COMMANDS[word]
+  if (/argument '.*' is invalid/.test(message) && /--user/.test(message))
+    return 'Use --user root, or omit it: the sandbox then runs as the image’s user, or as 1000 if that is root.'
   if (/argument '(host|bridge)' is invalid/.test(message) && /--network/.test(message))
     return 'Use --network open to allow outgoing connections.'
   if (word === undefined || !/unknown option/.test(message)) return undefined
@@ -79,7 +81,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   system: 'Use sandkasten image prune to free space',
   tag: 'Names of images come from the registry: sandkasten image pull NAME',
   version: 'Use sandkasten --version',
-  volume: 'Mount a folder: sandkasten run --mount ./data:/data:rw',
+  volume: 'Use sandkasten volumes; for a folder of this machine: sandkasten run --mount ./data:/data:rw',
 }
 
 const RUN_OPTIONS: Readonly<Record<string, string>> = {
@@ -89,11 +91,6 @@ const RUN_OPTIONS: Readonly<Record<string, string>> = {
     `run waits until the command ends. For a command that keeps running, use a session: ${SESSIONS}`,
   ),
   ...both('-p', '--publish', 'Ports belong to sessions: sandkasten ports open SESSION 8080'),
-  ...both(
-    '-u',
-    '--user',
-    'The sandbox runs as the image’s user, or as 1000 if that is root. Files in a writable mount belong to the folder’s owner.',
-  ),
   ...both('-h', '--hostname', 'The host name of a sandbox is sandbox.'),
   ...both('-l', '--label', `Labels belong to sessions: ${SESSIONS}`),
   '--name': `Names belong to sessions: ${SESSIONS}`,

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
 import path from 'node:path'
 import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
 import type { PlaceOptions } from './options.ts'
@@ -30,6 +31,27 @@ export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
     console.error(`sandkasten: sandboxes and images are in ${config.engine_dir} (${from}).`)
   }
   return { folder: config.engine_dir, runFolder: config.run_dir }
+}
+
+export interface RegistryPlace {
+  /** The data folder: it has the registry's database and key. */
+  readonly data: string
+  readonly engine: EnginePlace
+}
+
+/**
+ * Locates named sandboxes. They must be found from every folder, so only variables count, and not the configuration in
+ * the current folder.
+ */
+export async function registryPlace(): Promise<RegistryPlace> {
+  if (variables.every((name) => !process.env[name])) return { data: usualData(), engine: {} }
+  const { loadConfig } = await import('@sandkasten/daemon/config')
+  const { data_dir, engine_dir, run_dir } = await loadConfig({ cwd: '/nonexistent' })
+  return { data: data_dir, engine: { folder: engine_dir, runFolder: run_dir } }
+}
+
+function usualData(): string {
+  return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten')
 }
 
 export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {

@@ -1,8 +1,11 @@
-import { SandboxError } from '@sandkasten/sdk'
+import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
 import { widthOf, wrap } from './format.ts'
 
-/** Prints the error and its hint. Returns the exit code: 126 and 127 as in shells, otherwise 125. */
-export function reportError(error: unknown): number {
+/**
+ * Prints the error and its hint. Returns the exit code: 126 and 127 as in shells, otherwise 125.
+ * `hints` replace the default hints, not those of a specific error.
+ */
+export function reportError(error: unknown, hints: Partial<Record<SandboxErrorCode, string>> = {}): number {
   if (isSystemError(error)) {
     say(`sandkasten: ${error.message}`)
     return error.code === 'EACCES' || error.code === 'EPERM' ? 126 : 125
@@ -12,7 +15,8 @@ export function reportError(error: unknown): number {
     return 125
   }
   say(`sandkasten: ${error.message}`)
-  say(`  ${error.hints.cli}`)
+  const usual = new SandboxError(error.code, '').hints.cli
+  say(`  ${error.hints.cli === usual ? (hints[error.code] ?? usual) : error.hints.cli}`)
   if (error.code === 'command_not_found') return 127
   return error.code === 'permission_denied' ? 126 : 125
 }

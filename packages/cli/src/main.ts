@@ -6,9 +6,11 @@ import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
 import type { DoctorOptions } from './doctor.ts'
 import { addImageCommands } from './image-commands.ts'
 import { parseMount, parseOut, parseVolume } from './mount-option.ts'
+import { withNetworkOptions } from './network-option.ts'
 import { parseDuration, parseEnv, parseSize, withPlaceOptions } from './options.ts'
 import { surviveOutputFailures } from './output.ts'
 import type { RunOptions } from './run.ts'
+import { addSandboxCommands } from './sandbox/register/index.ts'
 
 export { exitWhenOutputFails } from './output.ts'
 
@@ -54,7 +56,7 @@ export function commandLine(
     // Below its default of 40 characters Commander does not wrap, and a narrow terminal would break words.
     .configureHelp({ minWidthToWrap: 16, subcommandTerm: (command) => command.name() })
     .exitOverride()
-  withPlaceOptions(program.command('run'))
+  withNetworkOptions(withPlaceOptions(program.command('run')))
     .description('Run a command in a fresh, isolated sandbox and remove the sandbox afterwards.')
     .argument('<command...>', 'the program and its arguments; put -- before it')
     .option('--image <image>', '`host`, the name of an image, or a folder with a root file system', 'host')
@@ -87,7 +89,7 @@ export function commandLine(
     .option('-m, --memory <size>', 'such as 512m or 2g', parseSize)
     .option('--cpus <number>', 'such as 0.5', Number)
     .option('-w, --workdir <folder>', 'working folder in the sandbox')
-    .addOption(new Option('--network <network>', 'network access').choices(['none', 'open']).default('none'))
+    .addOption(new Option('-u, --user <user>', 'root: commands are root of the sandbox').choices(['root']))
     .addOption(
       new Option('--isolator <isolator>', 'how to isolate the command')
         .choices(['auto', 'oci', 'docker', 'process'])
@@ -110,13 +112,11 @@ export function commandLine(
       }
     })
   if (first === 'run') return { program, exitCode: () => code }
-  addDaemonCommands(
-    program,
-    (result) => {
-      code = result
-    },
-    setup,
-  )
+  const finish = (result: number) => {
+    code = result
+  }
+  addSandboxCommands(program, finish)
+  addDaemonCommands(program, finish, setup)
   addImageCommands(program)
   withPlaceOptions(program.command('doctor'))
     .description('Check what this machine supports, what is missing, and how to install it.')

@@ -2,8 +2,6 @@ import { constants } from 'node:os'
 
 export const brokenPipeCode = 128 + constants.signals.SIGPIPE
 
-let survives = false
-
 /**
  * Exits when the output cannot be written: silently if the reader is gone (`sandkasten … | head`), like SIGPIPE, and
  * with a message otherwise, for example on a full disk.
@@ -11,7 +9,6 @@ let survives = false
 export function exitWhenOutputFails(): void {
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (survives) return
       if (error.code === 'EPIPE') process.exit(brokenPipeCode)
       if (stream === process.stdout)
         console.error(`sandkasten: the output cannot be written: ${error.message}`)
@@ -19,9 +16,15 @@ export function exitWhenOutputFails(): void {
     })
 }
 
-/** For commands that must continue or clean up after their reader is gone. */
+/**
+ * For commands that must continue or clean up after their reader is gone. Changes the streams only: the published
+ * command is two bundles, and each has its own copy of this module.
+ */
 export function surviveOutputFailures(): void {
-  survives = true
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.removeAllListeners('error')
+    stream.on('error', () => {})
+  }
 }
 
 /** Writes with backpressure. */

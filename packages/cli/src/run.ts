@@ -1,18 +1,19 @@
-import { constants } from 'node:os'
 import path from 'node:path'
 import { type EngineProvider, locateRunner } from '@sandkasten/engine'
-import { SandboxError } from '@sandkasten/sdk'
+import { type Network, SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/internal'
-import { copyOut, OutBudget, type PlannedOut, planOut } from './copy-out.ts'
+import { CopyBudget, copyOut, type PlannedOut, planOut } from './copy-out.ts'
 import { engineAt, enginePlace } from './engine-place.ts'
 import { reportError } from './errors.ts'
 import type { MountOption, OutOption } from './mount-option.ts'
+import { type NetworkChoice, type NetworkOptions, networkOf, sdkNetwork } from './network-choice.ts'
 import type { PlaceOptions } from './options.ts'
-import { codeOf, endings, forwardSignals } from './steer.ts'
+import { endings } from './steer.ts'
+import { streamCommand } from './stream.ts'
 import { attachTerminal } from './terminal.ts'
 import { ownerLabel } from './trial.ts'
 
-export interface RunOptions extends PlaceOptions {
+export interface RunOptions extends PlaceOptions, NetworkOptions {
   image: string
   mount: readonly MountOption[]
   volume: readonly MountOption[]
@@ -23,7 +24,7 @@ export interface RunOptions extends PlaceOptions {
   memory?: number
   cpus?: number
   workdir?: string
-  network: 'none' | 'open'
+  user?: 'root'
   isolator: 'auto' | 'oci' | 'docker' | 'process'
   runtime?: string
   timeout?: number
@@ -37,6 +38,7 @@ type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 export async function run(command: readonly string[], given: RunOptions): Promise<number> {
   const options = { ...given, mount: [...given.mount, ...given.volume] }
   const { workdir = '' } = options
+  const network = sdkNetwork(networkOf(given) ?? 'none')
   const outs = planOut(options.out, options.mount).map((out) => ({
     ...out,
     from: path.posix.isAbsolute(out.from) ? out.from : path.posix.join(workdir, out.from),
@@ -46,6 +48,8 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     isolator: options.runtime !== undefined && options.isolator === 'auto' ? 'oci' : options.isolator,
     oci: { runtime: options.runtime },
     prepareNext: false,
+    // A policy names variables of this process as its secrets.
+    secrets: (name) => process.env[name],
     onWarning: (message) => console.error(`sandkasten: ${message}`),
   })
   if (provider.isolation === 'none')
@@ -60,13 +64,17 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     labels: { [ownerLabel]: JSON.stringify(await identityOf(process.pid)) },
     envVars: options.env,
     signal: leaving.signal,
-    ...engineOptions(provider, options),
+    ...engineOptions(provider, options, network),
   })
   for (const signal of endings) process.off(signal, leave)
   try {
     const code = await (options.tty
       ? attachTerminal(sandbox, command, options)
-      : stream(sandbox, command, options))
+      : streamCommand(sandbox, command, {
+          cwd: options.workdir,
+          timeout: options.timeout,
+          forwardsInput: options.interactive || !process.stdin.isTTY,
+        }))
     return await copyResults(sandbox, outs, options.outLimit, code)
   } finally {
     await sandbox.destroy()
@@ -87,7 +95,7 @@ async function copyResults(
   const leaving = new AbortController()
   const leave = () => leaving.abort()
   for (const signal of endings) process.on(signal, leave)
-  const budget = new OutBudget(limitMb * 1024 * 1024, leaving.signal)
+  const budget = new CopyBudget({ limitBytes: limitMb * 1024 * 1024, signal: leaving.signal })
   let failed = 0
   try {
     for (const out of outs)
@@ -110,14 +118,20 @@ async function removeAbandoned(provider: EngineProvider): Promise<void> {
 
 function engineOptions(
   provider: EngineProvider,
-  { image, memory, cpus, mount, network, runtime }: RunOptions,
+  { image, memory, cpus, mount, runtime, user }: RunOptions,
+  network: NetworkChoice,
 ) {
   if (provider.decision.isolator === 'process') {
-    const asked = memory !== undefined || cpus !== undefined || runtime !== undefined
-    if (mount.length > 0 || asked || image !== 'host')
-      throw new SandboxError('unsupported', 'Images, mounts, limits and runtimes need isolation.', {
-        hint: 'Omit them, or use --isolator oci.',
-      })
+    const asked = memory !== undefined || cpus !== undefined || runtime !== undefined || user !== undefined
+    const policy = typeof network === 'object'
+    if (mount.length > 0 || asked || policy || image !== 'host')
+      throw new SandboxError(
+        'unsupported',
+        'Images, mounts, limits, users, policies and runtimes need isolation.',
+        {
+          hint: 'Omit them, or use --isolator oci.',
+        },
+      )
     return {}
   }
   if (provider.decision.isolator === 'docker' && runtime !== undefined)
@@ -127,51 +141,8 @@ function engineOptions(
   return {
     image,
     resources: { memoryMb: memory, vcpus: cpus },
-    providerOptions: { network, mounts: mount },
+    ...(user === undefined ? {} : { user }),
+    network: network as Network,
+    providerOptions: { mounts: mount },
   }
-}
-
-async function stream(
-  sandbox: Sandbox,
-  [cmd, ...args]: readonly string[],
-  options: RunOptions,
-): Promise<number> {
-  const forwardsInput = options.interactive || !process.stdin.isTTY
-  const command = await sandbox.spawn({
-    cmd: cmd!,
-    args,
-    cwd: options.workdir,
-    timeoutMs: options.timeout && options.timeout * 1000,
-    stdin: forwardsInput ? process.stdin : undefined,
-  })
-  const stopForwarding = forwardSignals((signal) => command.kill(signal))
-  // The failed write reports the error. Without a listener, the same error would end this process before the cleanup.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
-  try {
-    for await (const event of command.output()) {
-      if (event.type !== 'exit') {
-        await write(event.type === 'stdout' ? process.stdout : process.stderr, event.data)
-        continue
-      }
-      return codeOf(event, options.timeout)
-    }
-    throw new SandboxError('connection_lost', 'The sandbox ended before the command did.')
-  } catch (error) {
-    if (isBrokenPipe(error)) return 128 + constants.signals.SIGPIPE
-    throw error
-  } finally {
-    stopForwarding()
-    process.stdin.destroy()
-  }
-}
-
-/** Writes with backpressure. A closed reader (`| head`) silently ends the command. */
-function write(stream: NodeJS.WriteStream, data: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => {
-    stream.write(data, (error) => (error ? reject(error) : resolve()))
-  })
-}
-
-function isBrokenPipe(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException | null)?.code === 'EPIPE'
 }

@@ -1,21 +1,31 @@
 import type { SandboxTerminal } from '@sandkasten/sdk'
-import type { RunOptions } from './run.ts'
 import { codeOf, forwardSignals } from './steer.ts'
 
 interface WithTerminals {
   openTerminal(options: object): Promise<SandboxTerminal>
 }
 
-/** Runs the command on a terminal that is connected to ours: forwards keys and size changes. */
+export interface AttachOptions {
+  workdir?: string
+  env?: Readonly<Record<string, string>>
+  /** In seconds. */
+  timeout?: number
+  /** Forward keys. */
+  interactive?: boolean
+}
+
+/**
+ * Runs the command, or a login shell, on a terminal that is connected to ours: forwards keys and size changes.
+ */
 export async function attachTerminal(
   sandbox: WithTerminals,
   [cmd, ...args]: readonly string[],
-  options: RunOptions,
+  options: AttachOptions,
 ): Promise<number> {
   const { stdin, stdout } = process
   const terminal = await sandbox.openTerminal({
-    cmd: cmd!,
-    args,
+    ...(cmd === undefined ? {} : { cmd, args }),
+    env: options.env,
     cols: stdout.columns ?? 80,
     rows: stdout.rows ?? 24,
     cwd: options.workdir,

@@ -115,7 +115,7 @@ describe('coming from Docker', () => {
   /** These change state, so a second run would have another result. */
   const once_ = /docker (start|stop|pause|unpause|rm|commit) /
   const failing = /docker (pull|load|rmi) /
-  const needsIsolation = (line: string) => / -v | -m |--image|pause|--mount|--network/.test(line)
+  const needsIsolation = (line: string) => / -v | -m | -u |--image|pause|--mount|--network/.test(line)
 
   it.each(same)('%s', { timeout: 30_000 }, async (docker, ours) => {
     if (!isolates && needsIsolation(docker)) return

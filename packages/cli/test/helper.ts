@@ -16,11 +16,16 @@ export interface Ran {
   stderr: string
 }
 
-/** Starts the real command line in a new process, with only PATH from this environment. */
+/** Starts the real command line in a new process, with only PATH and Node's cache from this environment. */
 export function start(args: readonly string[], env: Record<string, string>, options: SpawnOptions = {}) {
   return spawn(process.execPath, [bin, ...args], {
     ...options,
-    env: { PATH: process.env.PATH, HOME: '/nonexistent', ...env },
+    env: {
+      PATH: process.env.PATH,
+      HOME: '/nonexistent',
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      ...env,
+    },
   })
 }
 

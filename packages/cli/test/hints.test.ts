@@ -180,6 +180,13 @@ describe('a failure', () => {
     },
     {
       code: 'not_found',
+      http: () => overHttp('GET', '/v1/volumes/none'),
+      cli: () => ['volumes', 'show', 'none'],
+      sdk: () => client.getVolume('none'),
+      names: { sdk: 'listVolumes()', http: 'GET /v1/volumes', cli: 'sandkasten volumes list' },
+    },
+    {
+      code: 'not_found',
       http: () => overHttp('GET', `/v1/sessions/${id}/execs/none`),
       cli: () => ['commands', 'get', id, 'none'],
       sdk: () => session.command('none').info(),
@@ -319,8 +326,8 @@ describe.skipIf(!isolates)('a file that cannot be written in an isolated sandbox
   afterAll(() => at?.close())
 
   it.each([
-    ['/usr/share/x', /image is read-only here/],
-    ['/etc/x', /image is read-only here/],
+    ['/usr/share/x', /^The path is read-only\. Write below \/workspace, /],
+    ['/etc/x', /^Only root may do that there\. Write below \/workspace, .*, or use --user root with /],
     [`/tmp/${'x'.repeat(300)}`, /255 bytes/],
   ])('%s: the hint depends on the path', async (file, hint) => {
     const error = await session.files.write(file, 'x').then(

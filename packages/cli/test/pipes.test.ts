@@ -25,8 +25,9 @@ async function unread(
     })
   if (both) child.stderr!.destroy()
   const [code, signal] = await once(child, 'exit')
-  // `doctor` may have to build the runner first, and commands print a folder that is not the default.
-  const notes = /^.*(uilding the runner|sandboxes and images are in).*\n/gm
+  // `doctor` may have to build the runner first, and commands print a folder that is not the default, or their steps.
+  const notes =
+    /^.*(uilding the runner|sandboxes and images are in|^sandkasten: (creating|stopping|starting|saving|destroying) “).*\n/gm
   return { code, signal, stderr: stderr.replace(notes, '') }
 }
 
@@ -38,7 +39,9 @@ describe('a closed reader', () => {
   let printing: Record<string, string[]>
   beforeAll(async () => {
     at = await testDaemon()
-    env = { ...at.env, SANDKASTEN_HOME: `${at.home}/other` }
+    env = { ...at.env, SANDKASTEN_HOME: `${at.home}/other`, NODE_NO_WARNINGS: '1' }
+    for (const name of ['one', 'two', 'three'])
+      await sandkasten(['sandbox', 'create', name, '--yes', '--provider', 'local'], env)
     const id = (await sandkasten(['sessions', 'create', '--name', 'work'], env)).stdout.trim()
     const doomed = (await sandkasten(['sessions', 'create'], env)).stdout.trim()
     await sandkasten(['exec', '-d', '--id', 'job', id, '--', 'echo out'], env)
@@ -88,6 +91,28 @@ describe('a closed reader', () => {
       'projects create': ['q'],
       'projects list': [],
       'projects quotas': [project, '--sessions', '5'],
+      'projects policy get': [project],
+      'projects policy set': [project, '--image', 'host'],
+      'volumes list': [],
+      'secrets list': [],
+      'secrets rotate-key': [],
+      'sandbox list': [],
+      'sandbox create': ['--yes', '--provider', 'local'],
+      'sandbox show': ['one'],
+      'sandbox start': ['one'],
+      'sandbox snapshot': ['one'],
+      'sandbox snapshots': [],
+      'sandbox stop': ['one'],
+      'sandbox rename': ['two', 'second'],
+      'sandbox destroy': ['three', '--yes'],
+      'sandbox exec': ['second', '--', 'echo', 'out'],
+      'sandbox cp': ['second:.', `${at.home}/copied`],
+      'sandbox url': ['second', '3000'],
+      'sandbox providers': [],
+      'sandbox setup': ['--list'],
+      'sandbox prune': ['--yes', '--provider', 'local'],
+      'sandbox attach': ['second', 'thread'],
+      'sandbox detach': ['thread'],
       events: [],
       audit: [],
       metrics: [],
@@ -96,13 +121,22 @@ describe('a closed reader', () => {
       cloudflare: ['--help'],
     }
   })
-  afterAll(() => at?.close())
+  afterAll(async () => {
+    const names = JSON.parse((await sandkasten(['sandbox', 'list', '--json'], env)).stdout)
+    await sandkasten(['sandbox', 'destroy', '--yes', ...names.map(({ name }: { name: string }) => name)], env)
+    await at?.close()
+  })
 
   /** Commands that print nothing, need a terminal or the network, or have their own tests. */
   const others: Record<string, string> = {
     run: 'cli.test.ts; it has to remove a sandbox first',
     up: 'keeps running: see below',
     shell: 'needs a terminal',
+    'sandbox shell': 'as above',
+    'sandbox work': 'prints only what it did',
+    'volumes create': 'volumes need isolation; it prints with the function of sessions create',
+    'volumes get': 'as above',
+    'volumes delete': 'as above',
     'commands write': 'prints nothing',
     'files write': 'prints nothing',
     'files mkdir': 'prints nothing',
@@ -113,6 +147,10 @@ describe('a closed reader', () => {
     'files unpack': 'prints nothing',
     'sessions pause': 'needs isolation; like stop',
     'sessions resume': 'needs isolation; like start',
+    'secrets set': 'reads stdin; prints with the function of secrets rotate-key',
+    'secrets remove': 'needs a secret; like sessions destroy',
+    'sessions network': 'prints with the function of sessions get',
+    'sessions egress': 'needs isolation; prints like events',
     'sessions stats': 'needs isolation; like get',
     'image build': 'takes minutes; like prune',
     'image pull': 'needs a registry; like prune',
@@ -154,6 +192,12 @@ describe('a closed reader', () => {
     })
     await sandkasten(['exec', id, '--', 'head -c 5000000 /dev/zero > big'], env)
     expect(await unread(['cp', `${id}:big`, '-'], env, { after: 100 })).toEqual(quiet)
+    expect(await unread(['sandbox', 'exec', 'one', '--', 'yes', 'endless'], env, { after: 2 })).toEqual(quiet)
+    const left = await sandkasten(
+      ['sandbox', 'exec', 'one', '--', 'sh', '-c', 'ps -eo args= | grep -c "^yes endless"'],
+      env,
+    )
+    expect(left.stdout).toBe('0\n')
     expect(await unread(['files', 'pack', id], env, { after: 100 })).toEqual(quiet)
     await sandkasten(['exec', '-d', '--id', 'many', id, '--', 'yes | head -200000'], env)
     expect(await unread(['logs', id, 'many'], env, { after: 2 })).toEqual(quiet)

@@ -5,6 +5,7 @@ export async function forEach(
   ids: readonly string[],
   { json }: { json?: boolean },
   work: (id: string) => Promise<{ facts: object; text: string }>,
+  report: (error: unknown) => number = reportError,
 ): Promise<number> {
   const all: object[] = []
   let code = 0
@@ -14,7 +15,7 @@ export async function forEach(
       all.push(facts)
       if (!json) console.log(text)
     } catch (error) {
-      code = reportError(error)
+      code = report(error)
     }
   }
   if (json) console.log(JSON.stringify(all, null, 2))

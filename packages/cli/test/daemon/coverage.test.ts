@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inProcess, key, sandkasten, start, testDaemon } from '../helper.ts'
@@ -61,12 +61,26 @@ const leftOut: Record<string, string> = {
   resizeTerminal: 'shell resizes over its WebSocket',
   'resizeTerminal.cols': 'as above',
   'resizeTerminal.rows': 'as above',
+  'createSession.network_mode': 'network says the same',
+  'egress?follow': 'sent after the pages; networks-oci.test.ts follows',
   'run.stream': 'a detached command is read with logs',
   'run.hold': 'needs stream',
+  'run.output': 'logs prints both streams of a detached command in their order of arrival',
   'run.stdin': 'commands write streams it',
   'run.stdin_base64': 'commands write streams it',
   'listSessions?cursor': 'sent for the second page of 1000; all pages are read',
   'listSnapshots?cursor': 'as above',
+  'listVolumes?cursor': 'as above',
+}
+
+const policy = {
+  allow: ['a.example'],
+  transform: [
+    { match: { host: 'a.example', method: 'GET' }, headers: { authorization: { secret: 'token' } } },
+  ],
+  services: ['model'],
+  audit: true,
+  limits: { connections: 1, bytes: 2, bytesPerSecond: 3 },
 }
 
 function note(seen: Set<string>, method: string, url: string, body: Buffer): void {
@@ -92,7 +106,7 @@ describe('the command line', () => {
   let proxy: Awaited<ReturnType<typeof recorder>>
   const seen = new Set<string>()
   beforeAll(async () => {
-    at = await testDaemon({ allowed_networks: ['none', 'open'] })
+    at = await testDaemon({ allowed_networks: ['none', 'open', 'policy'] })
     proxy = await recorder(at.daemon.url, (method, url, body) => note(seen, method, url, body))
   })
   afterAll(async () => {
@@ -117,12 +131,32 @@ describe('the command line', () => {
     )
     // Limits and networks need an isolator; this test only examines the request.
     await run('sessions create -m 512m --cpus 1 --pids 64 --disk 100m --network open', { refused: true })
-    await run('sessions list --all --name main --label a=b --status running')
+    const file = path.join(at.home, 'policy.json')
+    writeFileSync(file, JSON.stringify(policy))
+    await run(`sessions create --network ${file} --allow b.example --deny c.example`, { refused: true })
+    await run('secrets set token --host api.example.com', { input: 'value\n' })
+    await run('secrets set token --value value')
+    await run('secrets list')
+    await run('secrets rotate-key')
+    await run('secrets remove token')
+    await run('sessions create --user root --tmp memory --runtime node24', { refused: true })
+    // So do volumes.
+    await run('sessions create --volume data:/data:ro', { refused: true })
+    await run('volumes create data --size 100m', { refused: true })
+    await run('volumes list')
+    await run('volumes show data', { refused: true })
+    await run('volumes delete data', { refused: true })
+    await run('sessions list --all --name main --subject me --label a=b --status running')
     await run('sessions list')
     await run(`sessions get ${s}`)
     await run(`sessions label ${s} c=d a-`)
     await run(`sessions extend ${s} 1h`)
     await run(`sessions stats ${s}`, { refused: true })
+    // No isolation, so no policies.
+    await run(`sessions network ${s}`)
+    await run(`sessions network ${s} --network ${file} --allow b.example --deny c.example`, { refused: true })
+    await run(`sessions egress ${s} --after 1 --limit 5 --denied`, { refused: true })
+    await run(`sessions egress ${s} --policy`, { refused: true })
     await run(`sessions fork ${s} --count 1`)
     await run(`sessions pause ${s}`, { refused: true })
     await run(`sessions resume ${s}`)
@@ -167,12 +201,19 @@ describe('the command line', () => {
     await run('keys list --project default')
     await run(`keys revoke ${keyId} --project default`)
     const project = await run(
-      'projects create p --sessions 5 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g',
+      'projects create p --sessions 5 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g --volumes 5 --volume-disk 10g',
     )
     await run('projects list')
     await run(
-      `projects quotas ${project} --sessions 1 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g`,
+      `projects quotas ${project} --sessions 1 --cpus 2 -m 1g --disk 10g --snapshots 5 --snapshot-disk 10g --volumes 5 --volume-disk 10g`,
     )
+    await run(
+      `projects policy set ${project} --image 'python:*' node --network none open --host '*.example.com' --service model --cpus 2 -m 1g --pids 64 --disk 1g --max-ttl 1h --max-lifetime 1d --pool host`,
+    )
+    await run(`projects policy get ${project}`)
+    await run(`projects policy set ${project} --no-pool`)
+    await run(`projects policy set ${project}`, { refused: true })
+    await run(`projects policy set ${project} --clear`)
     await run(`events --session ${s} --after 0 --limit 10`)
     await run('audit --before 100000 --limit 10')
     await run('metrics')

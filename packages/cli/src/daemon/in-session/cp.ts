@@ -1,14 +1,13 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { pipeline as pipelineOf, Readable, Transform } from 'node:stream'
+import { pipeline as pipelineOf, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
+import { type Copied, copiedText, counting, type Place, placeOf, tarSize } from '../../copying.ts'
 import { say } from '../../errors.ts'
-import { sizeText } from '../../format.ts'
+import { packFolder } from '../../local-tar.ts'
 import { write } from '../../output.ts'
 import { Meter, showing } from '../../progress.ts'
 import { print } from '../../table.ts'
@@ -16,12 +15,6 @@ import { type Connection, type ConnectOptions, connect, queryOf } from '../clien
 
 export interface CpOptions extends ConnectOptions {
   json?: boolean
-}
-
-interface Copied {
-  files: number
-  bytes: number
-  skipped: string[]
 }
 
 interface Copying {
@@ -33,7 +26,7 @@ interface Copying {
 /** Like `cp -r`: copies into an existing folder, else under the given name. `-` is stdin or stdout. */
 export async function cp(from: string, to: string, options: CpOptions): Promise<number> {
   const [source, target] = [placeOf(from), placeOf(to)]
-  if ((source.session === undefined) === (target.session === undefined))
+  if ((source.name === undefined) === (target.name === undefined))
     throw new SandboxError('invalid_argument', 'Exactly one of the two paths must be in a session.', {
       hint: 'Write a path in a session as SESSION:path, and a local path with a colon as ./a:b.',
     })
@@ -43,15 +36,15 @@ export async function cp(from: string, to: string, options: CpOptions): Promise<
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, leave)
   const copying = { connection, meter: new Meter(), signal: leaving.signal }
   const work =
-    target.session === undefined
-      ? download(copying, source as Place & { session: string }, target.path)
-      : upload(copying, source.path, target as Place & { session: string })
+    target.name === undefined
+      ? download(copying, source as Place & { name: string }, target.path)
+      : upload(copying, source.path, target as Place & { name: string })
   try {
     const copied = await showing(() => copying.meter.line(), work)
     for (const name of copied.skipped)
       say(`sandkasten: skipped ${JSON.stringify(name)}, which is not a file.`)
     // With `-`, stdout carries the file itself.
-    if (to !== '-') print(options.json, copied, () => summary(copied))
+    if (to !== '-') print(options.json, copied, () => copiedText(copied))
     return 0
   } catch (error) {
     if (leaving.signal.aborted) return 130
@@ -61,22 +54,6 @@ export async function cp(from: string, to: string, options: CpOptions): Promise<
   }
 }
 
-function summary({ files, bytes }: Copied): string {
-  return `${files} file${files === 1 ? '' : 's'}, ${sizeText(bytes)}`
-}
-
-interface Place {
-  session?: string
-  path: string
-}
-
-export function placeOf(text: string): Place {
-  // A session name or id, parsed as `scp` parses hosts: a slash before the colon makes it a local path. A single
-  // letter is a drive.
-  const match = /^([^/\\:]{2,200}):(.*)$/s.exec(text)
-  return match ? { session: match[1]!, path: match[2]! || '.' } : { path: text }
-}
-
 interface Entry {
   name: string
   type: string
@@ -84,15 +61,15 @@ interface Entry {
   mode: number | null
 }
 
-async function upload(copying: Copying, from: string, to: Place & { session: string }): Promise<Copied> {
+async function upload(copying: Copying, from: string, to: Place & { name: string }): Promise<Copied> {
   const { connection, meter } = copying
   if (from === '-') {
-    const base = `${await connection.session(to.session)}/files`
+    const base = `${await connection.session(to.name)}/files`
     await put(copying, `${base}${queryOf({ path: to.path })}`, process.stdin)
     return { files: 1, bytes: meter.done, skipped: [] }
   }
   const facts = await stat(from)
-  const base = `${await connection.session(to.session)}/files`
+  const base = `${await connection.session(to.name)}/files`
   const there = await statOf(connection, base, to.path)
   const place =
     there?.type === 'directory' ? path.posix.join(to.path, path.basename(path.resolve(from))) : to.path
@@ -103,30 +80,14 @@ async function upload(copying: Copying, from: string, to: Place & { session: str
     return { files: 1, bytes: meter.done, skipped: [] }
   }
   if (process.stderr.isTTY) meter.total = await tarSize(from)
-  const tar = spawn('tar', ['-c', '-v', '-f', '-', '-C', from, '.'], { stdio: ['ignore', 'pipe', 'pipe'] })
-  let names = ''
-  tar.stderr.setEncoding('utf8').on('data', (text: string) => {
-    names += text
-  })
-  const ended = once(tar, 'close')
-  await put(copying, `${base}/archive${queryOf({ path: place })}`, tar.stdout)
-  const [code] = await ended
-  if (code !== 0)
-    throw new SandboxError('provider_error', `tar ended with ${code}: ${names.trim().split('\n').at(-1)}`, {
-      hint: 'Some files could not be read.',
-    })
-  const files = names.split('\n').filter((name) => name !== '' && !name.endsWith('/')).length
-  return { files, bytes: meter.done, skipped: [] }
+  const tar = packFolder(from)
+  await put(copying, `${base}/archive${queryOf({ path: place })}`, tar.stream)
+  return { files: await tar.files(), bytes: meter.done, skipped: [] }
 }
 
 /** Uploads a stream and counts its bytes. Stops reading when the request is refused or interrupted. */
 async function put({ connection, meter, signal }: Copying, url: string, source: Readable): Promise<void> {
-  const count = new Transform({
-    transform(chunk: Buffer, _, done) {
-      meter.add(chunk.length)
-      done(null, chunk)
-    },
-  })
+  const count = counting(meter)
   // The web stream passes a failure of the source on to the request.
   pipelineOf(source, count, () => {})
   try {
@@ -137,21 +98,9 @@ async function put({ connection, meter, signal }: Copying, url: string, source: 
   }
 }
 
-/** The size of a folder as a tar archive: a header for each entry, and contents in blocks of 512 bytes. */
-async function tarSize(folder: string): Promise<number> {
-  let total = 1024
-  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
-    total += 512
-    if (!entry.isFile()) continue
-    const { size } = await lstat(path.join(entry.parentPath, entry.name)).catch(() => ({ size: 0 }))
-    total += Math.ceil(size / 512) * 512
-  }
-  return total
-}
-
-async function download(copying: Copying, from: Place & { session: string }, to: string): Promise<Copied> {
+async function download(copying: Copying, from: Place & { name: string }, to: string): Promise<Copied> {
   const { connection, meter, signal } = copying
-  const base = `${await connection.session(from.session)}/files`
+  const base = `${await connection.session(from.name)}/files`
   const facts = await statOf(connection, base, from.path)
   if (!facts)
     throw new SandboxError('file_not_found', `${from.path} does not exist in the session.`, {
@@ -159,7 +108,7 @@ async function download(copying: Copying, from: Place & { session: string }, to:
     })
   if (to === '-') return toStdout(copying, base, from.path, facts)
   const here = await stat(to).catch(() => undefined)
-  const name = path.posix.basename(path.posix.resolve('/', from.path)) || from.session
+  const name = path.posix.basename(path.posix.resolve('/', from.path)) || from.name
   const place = here?.isDirectory() ? path.join(to, name) : to
   const copied: Copied = { files: 0, bytes: 0, skipped: [] }
   if (facts.type === 'directory') {

@@ -19,6 +19,8 @@ export interface ProjectOptions extends ConnectOptions {
   disk?: number
   snapshots?: number
   snapshotDisk?: number
+  volumes?: number
+  volumeDisk?: number
   default?: boolean
 }
 
@@ -55,7 +57,7 @@ export async function setQuotas(id: string, options: ProjectOptions): Promise<nu
 }
 
 function quotasOf(options: ProjectOptions): object | undefined {
-  const { sessions, cpus, memory, disk, snapshots, snapshotDisk } = options
+  const { sessions, cpus, memory, disk, snapshots, snapshotDisk, volumes, volumeDisk } = options
   const whole = (mb: number | undefined) => (mb === undefined ? undefined : Math.round(mb))
   const quotas = given({
     sessions,
@@ -64,6 +66,8 @@ function quotasOf(options: ProjectOptions): object | undefined {
     disk_mb: whole(disk),
     snapshots,
     snapshot_mb: whole(snapshotDisk),
+    volumes,
+    volume_mb: whole(volumeDisk),
   })
   return Object.keys(quotas).length > 0 ? quotas : undefined
 }

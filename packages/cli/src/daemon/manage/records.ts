@@ -24,6 +24,7 @@ interface Happened {
 interface Entry {
   id: number
   key_id: string
+  subject: string | null
   action: string
   target: string | null
   status: number
@@ -87,14 +88,16 @@ export async function audit(options: RecordOptions): Promise<number> {
         { title: 'NUMBER', drop: 2 },
         'WHEN',
         { title: 'KEY', min: 8, drop: 1 },
+        { title: 'SUBJECT', drop: 3 },
         'ACTION',
         { title: 'TARGET', min: 16 },
         'STATUS',
       ],
-      entries.map(({ id, created_at, key_id, action, target, status }) => [
+      entries.map(({ id, created_at, key_id, subject, action, target, status }) => [
         id,
         timeText(created_at, options),
         key_id,
+        subject,
         action,
         target,
         status,

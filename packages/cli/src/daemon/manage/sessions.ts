@@ -1,9 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { durationText, sizeText, timeText } from '../../format.ts'
+import { type NetworkOptions, networkOf, wireNetwork } from '../../network-choice.ts'
 import { waiting } from '../../progress.ts'
 import { facts, print, table } from '../../table.ts'
 import { allPages, type ConnectOptions, connect, liveStatuses, snapshotId } from '../client/api.ts'
 import { forEach } from '../each.ts'
+import { type VolumeMount, volumeMountText } from '../volume-option.ts'
 
 interface Session {
   id: string
@@ -24,9 +26,10 @@ export interface SessionOptions extends ConnectOptions {
   iso?: boolean
 }
 
-export interface CreateOptions extends SessionOptions {
+export interface CreateOptions extends SessionOptions, NetworkOptions {
   name?: string
   image?: string
+  runtime?: string
   snapshot?: string
   ttl?: number
   onIdle?: string
@@ -39,16 +42,20 @@ export interface CreateOptions extends SessionOptions {
   cpus?: number
   pids?: number
   disk?: number
-  network?: string
+  user?: string
+  tmp?: string
+  volume?: readonly VolumeMount[]
   idempotencyKey?: string
 }
 
 export async function createSession(options: CreateOptions): Promise<number> {
   const connection = await connect(options)
   const snapshot_id = options.snapshot && (await snapshotId(connection, options.snapshot))
+  const network = networkOf(options)
   const body = given({
     name: options.name,
     image: options.image,
+    runtime: options.runtime,
     snapshot_id,
     ttl_seconds: options.ttl,
     on_idle: options.onIdle,
@@ -57,7 +64,10 @@ export async function createSession(options: CreateOptions): Promise<number> {
     wake_on_use: options.wakeOnUse,
     labels: options.label,
     env: options.env,
-    network_mode: options.network,
+    network: network && wireNetwork(network),
+    user: options.user,
+    tmp: options.tmp,
+    volumes: options.volume,
     idempotency_key: options.idempotencyKey,
     limits: limitsOf(options),
   })
@@ -74,6 +84,7 @@ export interface ListOptions extends SessionOptions {
   all?: boolean
   status?: string
   name?: string
+  subject?: string
   label?: Record<string, string>
 }
 
@@ -82,6 +93,7 @@ export async function listSessions(options: ListOptions): Promise<number> {
   const sessions = await allPages<Session>(connection, '/v1/sessions', 'sessions', {
     status: options.status ?? (options.all ? undefined : liveStatuses),
     name: options.name,
+    subject: options.subject,
     label: Object.entries(options.label ?? {}).map(([key, value]) => `${key}=${value}`),
   })
   print(options.json, sessions, () =>
@@ -126,6 +138,8 @@ function factOf(key: string, value: unknown, options: SessionOptions): [string, 
     const disk = disk_mb === null ? 'not limited' : sizeText(disk_mb * 1_048_576)
     return [key, `${cpu} CPU, ${sizeText(memory_mb * 1_048_576)} memory, ${pids} processes, disk ${disk}`]
   }
+  if (key === 'volumes') return [key, (value as VolumeMount[]).map(volumeMountText).join(', ') || '–']
+  if (key === 'network' && typeof value === 'object') return [key, JSON.stringify(value)]
   if (Array.isArray(value)) return [key, value.join(', ') || '–']
   if (typeof value === 'object')
     return [

@@ -7,7 +7,9 @@ export function addAccountCommands({ program, act }: Registering): void {
   reaching(
     keys.command('create').argument('<name>', 'for people').description('Create a key. It is shown once.'),
   )
-    .addOption(new Option('--scope <scope...>', 'default: exec').choices(['read', 'exec', 'admin']))
+    .addOption(
+      new Option('--scope <scope...>', 'default: exec').choices(['read', 'exec', 'admin', 'secrets']),
+    )
     .option('--project <id>', 'operator only: the project of the key')
     .option('--expires <time>', 'lifetime of the key: seconds, or a value such as 12h or 30d', parseDuration)
     .action(act(async (name, options) => (await import('../manage/keys.ts')).createKey(name, options)))
@@ -29,6 +31,8 @@ export function addAccountCommands({ program, act }: Registering): void {
       .option('--disk <size>', 'maximum for all live sessions together', parseSize)
       .option('--snapshots <number>', 'maximum number of snapshots', parseNumber)
       .option('--snapshot-disk <size>', 'maximum for all snapshots together', parseSize)
+      .option('--volumes <number>', 'maximum number of volumes', parseNumber)
+      .option('--volume-disk <size>', 'maximum for all volumes together', parseSize)
   quotas(
     projects.command('create').argument('<name>').description('Create a project and print its id.'),
   ).action(act(async (name, options) => (await import('../manage/projects.ts')).createProject(name, options)))
@@ -38,6 +42,31 @@ export function addAccountCommands({ program, act }: Registering): void {
   quotas(projects.command('quotas').argument('<id>').description('Set the quotas of a project.'))
     .option('--default', 'use the quotas of the configuration')
     .action(act(async (id, options) => (await import('../manage/projects.ts')).setQuotas(id, options)))
+
+  const policy = projects.command('policy').description('What sessions of a project may use.')
+  reaching(policy.command('get').argument('<id>').description('The policy of a project.')).action(
+    act(async (id, options) => (await import('../manage/policies.ts')).getPolicy(id, options)),
+  )
+  reaching(
+    policy
+      .command('set')
+      .argument('<id>')
+      .description('Replace the policy of a project. It applies to the next create, start and fork.'),
+  )
+    .option('--image <pattern...>', 'allowed images; * stands for any text, as in python:*')
+    .addOption(new Option('--network <mode...>', 'allowed networks').choices(['none', 'open', 'policy']))
+    .option('--host <rule...>', 'what network policies may name, such as *.example.com or preset:github')
+    .option('--service <name...>', 'services of the daemon that network policies may name')
+    .option('--cpus <number>', 'maximum of one session', parseNumber)
+    .option('-m, --memory <size>', 'maximum of one session', parseSize)
+    .option('--pids <number>', 'maximum of one session', parseNumber)
+    .option('--disk <size>', 'maximum of one session', parseSize)
+    .option('--max-ttl <time>', 'longest idle time', parseDuration)
+    .option('--max-lifetime <time>', 'longest time since a start', parseDuration)
+    .option('--pool <pattern...>', 'images whose pooled sandboxes the project may take')
+    .option('--no-pool', 'take no pooled sandboxes')
+    .option('--clear', 'remove the policy')
+    .action(act(async (id, options) => (await import('../manage/policies.ts')).setPolicy(id, options)))
 
   reaching(program.command('events').description('List the events of the project.'))
     .option('-f, --follow', 'wait for new events and print them')

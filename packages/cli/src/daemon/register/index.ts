@@ -2,10 +2,12 @@ import { type Command, Option } from 'commander'
 import { surviveOutputFailures } from '../../output.ts'
 import type { UpSetup } from '../up.ts'
 import { addAccountCommands } from './account-commands.ts'
+import { addSecretCommands } from './egress-commands.ts'
 import { addFileCommands } from './file-commands.ts'
 import { addPortCommands } from './port-commands.ts'
 import { type Registering, reaching } from './registration.ts'
 import { addSessionCommands } from './session-commands.ts'
+import { addVolumeCommands } from './volume-commands.ts'
 import { addWorkCommands } from './work-commands.ts'
 
 /** Registers the daemon's commands. Their code is loaded on use, so that `sandkasten run` starts faster. */
@@ -57,5 +59,7 @@ export function addDaemonCommands(program: Command, finish: (code: number) => vo
   addWorkCommands(registering)
   addFileCommands(registering)
   addPortCommands(registering)
+  addVolumeCommands(registering)
+  addSecretCommands(registering)
   addAccountCommands(registering)
 }

@@ -1,5 +1,8 @@
 import { Option } from 'commander'
+import { withNetworkOptions } from '../../network-option.ts'
 import { parseDuration, parseEnv, parseLabel, parseNumber, parseSize } from '../../options.ts'
+import { parseVolumeMount } from '../volume-option.ts'
+import { addEgressCommands } from './egress-commands.ts'
 import { type Registering, reaching, sessionArgument } from './registration.ts'
 
 const endActions = ['stop', 'snapshot-and-stop', 'pause', 'destroy']
@@ -8,9 +11,10 @@ export function addSessionCommands({ program, act }: Registering): void {
   const sessions = program
     .command('sessions')
     .description('Manage sessions of the daemon; each has a sandbox.')
-  reaching(sessions.command('create').description('Create a session and print its id.'))
+  withNetworkOptions(reaching(sessions.command('create').description('Create a session and print its id.')))
     .option('--name <name>')
     .option('--image <image>')
+    .option('--runtime <runtime>', 'an image that has this program, such as node24 or python3.13')
     .option('--snapshot <snapshot>', 'start from a snapshot (id or name)')
     .option('--ttl <time>', 'maximum idle time: seconds, or a value such as 30m or 2h', parseDuration)
     .addOption(new Option('--on-idle <action>', 'action after the idle time').choices(endActions))
@@ -28,13 +32,25 @@ export function addSessionCommands({ program, act }: Registering): void {
     .option('--cpus <number>', 'such as 0.5', parseNumber)
     .option('--pids <number>', 'maximum number of processes', parseNumber)
     .option('--disk <size>', 'such as 500m or 10g', parseSize)
-    .addOption(new Option('--network <network>', 'network access').choices(['none', 'open']))
+    .option(
+      '--volume <name:path[:ro]>',
+      'mount a volume of the project, such as data:/data (repeatable)',
+      parseVolumeMount,
+    )
+    .addOption(new Option('-u, --user <user>', 'root: commands are root of the sandbox').choices(['root']))
+    .addOption(
+      new Option('--tmp <place>', 'where /tmp is: kept on the disk, or empty after each start').choices([
+        'disk',
+        'memory',
+      ]),
+    )
     .option('--idempotency-key <key>', 'a repeat with the same key returns the first session')
     .action(act(async (options) => (await import('../manage/sessions.ts')).createSession(options)))
   reaching(sessions.command('list').alias('ls').description('List sessions.'))
     .option('--all', 'include ended sessions')
     .option('--status <status,…>')
     .option('--name <name>')
+    .option('--subject <subject>', 'only sessions that tokens of this subject created')
     .option('--label <key=value>', 'only sessions with this label (repeatable; all must match)', parseLabel)
     .action(act(async (options) => (await import('../manage/sessions.ts')).listSessions(options)))
   reaching(
@@ -96,4 +112,5 @@ export function addSessionCommands({ program, act }: Registering): void {
       .argument(...sessionArgument)
       .description('Show the resource usage of a session.'),
   ).action(act(async (id, options) => (await import('../manage/sessions.ts')).sessionStats(id, options)))
+  addEgressCommands(sessions, { act })
 }

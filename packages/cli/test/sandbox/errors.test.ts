@@ -1,0 +1,106 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { testDaemon } from '../helper.ts'
+import { type Place, temporaryPlace } from './place.ts'
+
+describe('sandkasten sandbox says what to do next', () => {
+  let place: Place
+  beforeAll(async () => {
+    place = await temporaryPlace()
+    await place.ok(['create', 'frontend', '--provider', 'local'])
+  })
+  afterAll(() => place?.close())
+
+  it.each<[string[], RegExp]>([
+    [['exec', 'frontned', '--', 'ls'], /“frontned”[\s\S]*Did you mean “frontend”\?/],
+    [['show', 'front'], /Did you mean “frontend”\?/],
+    [['stop', 'nothing-like-it'], /sandkasten sandbox list/],
+    [['create', '--provider', 'daytna'], /“daytna”[\s\S]*Did you mean “daytona”\?/],
+    [['create', '--provider', 'daytona'], /not set up[\s\S]*sandkasten sandbox setup daytona/],
+    [['create', 'Not A Name'], /cannot be the name[\s\S]*1 to 63 characters/],
+    [['create', 'frontend', '--provider', 'local'], /taken/],
+    [['create', '--provider', 'local', '--image', 'python'], /image/],
+    [['destroy', 'frontend'], /Destroy frontend[\s\S]*--yes/],
+    [['prune'], /--yes/],
+    [['rename', 'frontend', 'Bad Name'], /cannot be the name/],
+    [['cp', 'a', 'b'], /NAME:path/],
+    [['cp', 'frontend:none', '.'], /does not exist in the sandbox/],
+    [['cp', '/no/such/file', 'frontend:'], /ENOENT/],
+    [['exec', '--timeout', 'soon', 'frontend', '--', 'ls'], /90s, 30m, 2h or 7d/],
+    [['create', '--port', '0'], /1 to 65535/],
+    [['create', '--option', 'x'], /pids=64/],
+    [['create', '--network', 'bridge'], /none, open, or a file/],
+    [['create', '--network', 'open', '--allow', 'a.example'], /--network open does not go with --allow/],
+    [['exce', 'frontend', 'ls'], /Did you mean exec\?/],
+    [['create', '--proivder', 'x'], /Did you mean --provider\?/],
+    [['exec', 'frontend', 'ls', '-l'], /Put -- before the command/],
+  ])('%j', async (args, message) => {
+    const ran = await place.run(args)
+    expect(ran.code).toBe(125)
+    expect(ran.stderr).toMatch(message)
+    expect(ran.stdout).toBe('')
+    // Sessions are another thing.
+    expect(ran.stderr).not.toMatch(/sessions|session\b/)
+  })
+
+  it('with the exit codes of commands', async () => {
+    const exec = (...command: string[]) => place.run(['exec', 'frontend', '--', ...command])
+    expect(await exec('no-such-program')).toMatchObject({ code: 127 })
+    expect(await exec('ls -l')).toMatchObject({ code: 127, stderr: expect.stringContaining("sh -c '…'") })
+    expect(await place.run(['exec', '--timeout', '0.3', 'frontend', '--', 'sleep', '100'])).toMatchObject({
+      code: 124,
+      stderr: expect.stringContaining('--timeout'),
+    })
+  })
+
+  it('asks nothing without a terminal, and prints only the name', async () => {
+    const ran = await place.run(['create', '--provider', 'local'])
+    expect(ran).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[a-z]+-[a-z]+\n$/) })
+    expect(ran.stderr).toMatch(/^sandkasten: creating “[a-z-]+” at local\n$/)
+  })
+})
+
+describe('a provider that does not answer', () => {
+  let place: Place
+  let silent: Server
+  let at: Awaited<ReturnType<typeof testDaemon>>
+  beforeAll(async () => {
+    at = await testDaemon()
+    place = await temporaryPlace()
+    await place.ok(['setup', 'daemon', '--url', at.daemon.url, '--stdin'], {
+      input: at.env.SANDKASTEN_API_KEY,
+    })
+    await place.ok(['create', 'far', '--provider', 'daemon'])
+    await place.ok(['create', 'near', '--provider', 'local'])
+    silent = createServer(() => {})
+    await once(silent.listen(0, '127.0.0.1'), 'listening')
+  })
+  afterAll(async () => {
+    silent.closeAllConnections()
+    silent.close()
+    await place?.close()
+    await at?.close()
+  })
+
+  it('is a status of its sandboxes, and does not fail or delay the list', async () => {
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    await place.ok(['setup', 'daemon', '--url', url, '--stdin', '--no-check'], { input: 'sk-other' })
+    const startedAt = performance.now()
+    const ran = await place.run(['list', '--refresh', '--timeout', '1'])
+    expect(performance.now() - startedAt).toBeLessThan(15_000)
+    expect(ran).toMatchObject({ code: 0, stderr: '' })
+    expect(ran.stdout).toMatch(/^far +daemon +unreachable /m)
+    expect(ran.stdout).toMatch(/^near +local +running /m)
+    const listed = await place.json<Array<{ name: string }>>(['list', '--refresh', '--timeout', '1'])
+    expect(listed.find(({ name }) => name === 'far')).toMatchObject({
+      status: 'running',
+      errorMessage: expect.any(String),
+    })
+    await place.ok(['setup', 'daemon', '--url', at.daemon.url, '--stdin'], {
+      input: at.env.SANDKASTEN_API_KEY,
+    })
+    expect(await place.ok(['list', '--refresh'])).toMatch(/^far +daemon +running /m)
+  })
+})
