@@ -83,12 +83,47 @@ class SandboxClient:
         *,
         status: Optional[str] = None,
         name: Optional[str] = None,
+        subject: Optional[str] = None,
         labels: Optional[Mapping[str, str]] = None,
     ) -> List[sync.Info]:
-        return await self._threads.call(self._sync.list_sessions, status=status, name=name, labels=labels)
+        return await self._threads.call(
+            self._sync.list_sessions, status=status, name=name, subject=subject, labels=labels
+        )
+
+    async def get_policy(self, project_id: str) -> sync.Info:
+        """Returns ``policy`` and ``effective``: what sessions of the project may use."""
+        return await self._threads.call(self._sync.get_policy, project_id)
+
+    async def set_policy(self, project_id: str, policy: Mapping[str, Any]) -> sync.Info:
+        """Replaces the policy, with the API's names. Needs a key of the operator. ``{}`` removes it."""
+        return await self._threads.call(self._sync.set_policy, project_id, policy)
 
     async def delete_snapshot(self, id: str) -> bool:
         return await self._threads.call(self._sync.delete_snapshot, id)
+
+    async def create_volume(self, name: str, *, limit_mb: Optional[int] = None) -> sync.Info:
+        return await self._threads.call(self._sync.create_volume, name, limit_mb=limit_mb)
+
+    async def get_volume(self, name: str) -> sync.Info:
+        return await self._threads.call(self._sync.get_volume, name)
+
+    async def list_volumes(self) -> List[sync.Info]:
+        return await self._threads.call(self._sync.list_volumes)
+
+    async def delete_volume(self, name: str) -> bool:
+        return await self._threads.call(self._sync.delete_volume, name)
+
+    async def list_secrets(self) -> List[sync.Info]:
+        return await self._threads.call(self._sync.list_secrets)
+
+    async def put_secret(self, name: str, value: str, *, hosts: Optional[Sequence[str]] = None) -> sync.Info:
+        return await self._threads.call(self._sync.put_secret, name, value, hosts=hosts)
+
+    async def delete_secret(self, name: str) -> bool:
+        return await self._threads.call(self._sync.delete_secret, name)
+
+    def egress_events(self, session_id: str, **options: Any) -> AsyncIterator[Event]:
+        return self._threads.each(_later(lambda: self._sync.egress_events(session_id, **options)))
 
     async def close(self) -> None:
         """Closes connections and threads. Sessions keep running."""
@@ -170,6 +205,12 @@ class Session:
 
     async def extend(self, ttl_seconds: float) -> sync.Info:
         return await self._threads.call(self._sync.extend, ttl_seconds)
+
+    async def set_network(self, network: Union[str, Mapping[str, Any]]) -> sync.Info:
+        return await self._threads.call(self._sync.set_network, network)
+
+    def egress_events(self, **options: Any) -> AsyncIterator[Event]:
+        return self._threads.each(self._sync.egress_events(**options))
 
     async def snapshot(self, name: Optional[str] = None) -> sync.Info:
         return await self._threads.call(self._sync.snapshot, name)

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 from urllib.parse import quote
 
 from .errors import SandboxError
-from .events import Event, follow
+from .events import Event, events, follow
 from .http import CONNECT_TIMEOUT, GRACE_SECONDS, SILENCE_TIMEOUT, Cancel, Http
 from .results import ExecResult, RunResult, result
 
@@ -52,12 +52,14 @@ class SandboxClient:
         *,
         status: Optional[str] = None,
         name: Optional[str] = None,
+        subject: Optional[str] = None,
         labels: Optional[Mapping[str, str]] = None,
     ) -> List[Info]:
         """All matching sessions, newest first."""
         query = {
             "status": status,
             "name": name,
+            "subject": subject,
             "label": [f"{key}={value}" for key, value in (labels or {}).items()],
             "limit": 1000,
         }
@@ -70,8 +72,68 @@ class SandboxClient:
             if cursor is None:
                 return found
 
+    def get_policy(self, project_id: str) -> Info:
+        """Returns ``policy`` and ``effective``: what sessions of the project may use."""
+        return self._http.json("GET", f"/v1/projects/{_segment(project_id)}/policy")
+
+    def set_policy(self, project_id: str, policy: Mapping[str, Any]) -> Info:
+        """Replaces the policy, with the API's names. Needs a key of the operator. ``{}`` removes it."""
+        return self._http.json("PUT", f"/v1/projects/{_segment(project_id)}/policy", data=dict(policy))
+
     def delete_snapshot(self, id: str) -> bool:
         return bool(self._http.json("DELETE", f"/v1/snapshots/{_segment(id)}")["deleted"])
+
+    def create_volume(self, name: str, *, limit_mb: Optional[int] = None) -> Info:
+        """A folder that outlives sessions. Mount it with ``create_session(volumes=[{"name": …, "path": …}])``."""
+        body = {"name": name, "limit_mb": limit_mb}
+        created: Info = self._http.json("POST", "/v1/volumes", data=body, patient=True)
+        return created
+
+    def get_volume(self, name: str) -> Info:
+        volume: Info = self._http.json("GET", f"/v1/volumes/{_segment(name)}")
+        return volume
+
+    def list_volumes(self) -> List[Info]:
+        """All volumes of the project, newest first, without their sizes."""
+        found: List[Info] = []
+        cursor: Optional[str] = None
+        while True:
+            page = self._http.json("GET", "/v1/volumes", query={"limit": 1000, "cursor": cursor})
+            found += page["volumes"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return found
+
+    def delete_volume(self, name: str) -> bool:
+        """Raises ``conflict`` while a session, even a stopped one, mounts the volume."""
+        return bool(self._http.json("DELETE", f"/v1/volumes/{_segment(name)}", patient=True)["deleted"])
+
+    def list_secrets(self) -> List[Info]:
+        """The project's secrets, without their values."""
+        secrets: List[Info] = self._http.json("GET", "/v1/secrets")["secrets"]
+        return secrets
+
+    def put_secret(self, name: str, value: str, *, hosts: Optional[Sequence[str]] = None) -> Info:
+        """Creates a secret, or gives it a new value, which running sessions use at once.
+
+        ``hosts`` limits where it is sent to.
+        """
+        body = {"value": value, "hosts": None if hosts is None else list(hosts)}
+        secret: Info = self._http.json("PUT", f"/v1/secrets/{_segment(name)}", data=body)
+        return secret
+
+    def delete_secret(self, name: str) -> bool:
+        """Returns false if there is no such secret."""
+        try:
+            return bool(self._http.json("DELETE", f"/v1/secrets/{_segment(name)}")["deleted"])
+        except SandboxError as error:
+            if error.code == "not_found":
+                return False
+            raise
+
+    def egress_events(self, session_id: str, **options: Any) -> Iterator[Event]:
+        """What a session reached, and what it was refused. The options are those of ``Session.egress_events``."""
+        return Session(self._http, session_id).egress_events(**options)
 
     def close(self) -> None:
         """Closes the connections. Sessions keep running."""
@@ -123,20 +185,26 @@ class Session:
         args: Sequence[str] = (),
         *,
         timeout_ms: Optional[int] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, Optional[str]]] = None,
         cwd: Optional[str] = None,
+        output: Optional[str] = None,
         stdin: Union[str, bytes, None] = None,
         exec_id: Optional[str] = None,
         max_output_bytes: Optional[int] = None,
         _cancel: Optional[Cancel] = None,
     ) -> RunResult:
-        """Runs a program with its arguments, without a shell. Returns stdout and stderr separately."""
+        """Runs a program with its arguments, without a shell. Returns stdout and stderr separately.
+
+        With ``output="merged"``, both are one pipe: ``stdout`` has all output in its true order, and ``stderr`` is
+        empty. Variables of ``env`` that are ``None`` are ignored.
+        """
         body = {
             "cmd": cmd,
             "args": list(args),
             "timeout_ms": timeout_ms,
-            "env": env,
+            "env": None if env is None else {name: value for name, value in env.items() if value is not None},
             "cwd": cwd,
+            "output": output,
             "stdin_base64": None if stdin is None else base64.b64encode(_encoded(stdin)).decode(),
             "exec_id": exec_id,
             "max_output_bytes": max_output_bytes,
@@ -216,6 +284,42 @@ class Session:
     def extend(self, ttl_seconds: float) -> Info:
         """The session lives at least this long from now. Never shortens its lifetime."""
         return self._post("/extend", {"ttl_seconds": ttl_seconds})
+
+    def set_network(self, network: Union[str, Mapping[str, Any]]) -> Info:
+        """Replaces the whole network: ``"none"``, ``"open"`` or a policy such as ``{"allow": ["github.com"]}``."""
+        data = network if isinstance(network, str) else dict(network)
+        return self._http.json("PUT", f"{self._path}/network", data=data, patient=True)
+
+    def egress_events(
+        self,
+        *,
+        after: Optional[int] = None,
+        verdict: Optional[str] = None,
+        limit: Optional[int] = None,
+        follow: bool = False,
+    ) -> Iterator[Event]:
+        """What the session reached, and what it was refused, oldest first. ``follow`` keeps waiting for new events."""
+        path, left = f"{self._path}/egress", limit
+        while left is None or left > 0:
+            size = 1000 if left is None else min(left, 1000)
+            page = self._http.json("GET", path, query={"after": after, "verdict": verdict, "limit": size})
+            yield from page["events"][:size]
+            left = None if left is None else left - len(page["events"])
+            more = page.get("next") is not None and page["next"] != after
+            after = page["next"] if more else after
+            if page["events"] and more:
+                continue
+            if not follow:
+                return
+            query = {"after": after, "verdict": verdict, "follow": True}
+            for event in events(self._http.chunks("GET", path, query=query)):
+                if left is not None and left <= 0:
+                    return
+                # The name of the server-sent event; the verdict says the same.
+                del event["event"]
+                yield event
+                left = None if left is None else left - 1
+            return
 
     def snapshot(self, name: Optional[str] = None) -> Info:
         return self._post("/snapshots", {"name": name})

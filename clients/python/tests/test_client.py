@@ -66,6 +66,17 @@ class Async(unittest.IsolatedAsyncioTestCase):
         # The shell runs one command at a time: this one runs only because the first was ended.
         self.assertEqual((await self.session.exec("echo on")).output, "on\n")
 
+    async def test_merged_output(self):
+        script = "for i in $(seq 100); do echo o$i; echo e$i >&2; done"
+        merged = await self.session.run("sh", ["-c", script], output="merged")
+        expected = "".join(f"o{i}\ne{i}\n" for i in range(1, 101))
+        self.assertEqual((merged.stdout, merged.stderr), (expected, ""))
+
+    async def test_variables_without_a_value_are_ignored(self):
+        script = 'printf "%s %s" "${KEPT-unset}" "${LEFT_OUT-unset}"'
+        shown = await self.session.run("sh", ["-c", script], env={"KEPT": "yes", "LEFT_OUT": None})
+        self.assertEqual(shown.stdout, "yes unset")
+
     async def test_list_and_get(self):
         found = await self.client.list_sessions(labels={"test": "python"}, status="running")
         self.assertIn(self.session.id, [info["id"] for info in found])
@@ -75,6 +86,17 @@ class Async(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(SandboxError) as caught:
                 await self.client.get_session(unknown)
             self.assertEqual(caught.exception.code, "not_found")
+
+    async def test_subject_and_policy(self):
+        self.assertIsNone((await self.session.info())["subject"])
+        self.assertEqual(await self.client.list_sessions(subject="nobody"), [])
+        policy = {"max": {"cpu": 8}}
+        answer = await self.client.set_policy("default", policy)
+        try:
+            self.assertEqual((answer["policy"], answer["effective"]["max"]["cpu"]), (policy, 8))
+            self.assertEqual(await self.client.get_policy("default"), answer)
+        finally:
+            self.assertEqual((await self.client.set_policy("default", {}))["policy"], {})
 
     async def test_stop_and_start(self):
         await self.session.write("note", "kept")
