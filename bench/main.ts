@@ -9,11 +9,12 @@ import { cliSuite } from './cli/index.ts'
 import { daemonSuite } from './daemon/index.ts'
 import { engineSuite } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
+import { networkSuite } from './network/index.ts'
 import { Report } from './report.ts'
 import { stopOnSignals } from './stop.ts'
 import { matches, type Suite, type SuiteOptions } from './suite.ts'
 
-const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite]
+const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite, networkSuite]
 
 const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
 

@@ -21,7 +21,10 @@ export async function startWorker(
   options: { args?: readonly string[]; wrapper?: readonly string[] } = {},
 ): Promise<Ask> {
   const { args = [], wrapper = [] } = options
-  const [program, ...rest] = [...wrapper, process.execPath, script.pathname, ...args] as [string, ...string[]]
+  const [program, ...rest] = [
+    ...[...wrapper, process.execPath, ...process.execArgv],
+    ...[script.pathname, ...args],
+  ] as [string, ...string[]]
   // Its own session, so that Ctrl-C does not end it: the cleanup needs it.
   const child = spawn(program, rest, { stdio: ['ignore', 2, 2, 'ipc'], detached: true })
   const ended = once(child, 'exit').then((): Message => ({ error: `the worker ${script.pathname} ended` }))

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { folderIn } from '../engine/workplace.ts'
 import { timed } from '../measure.ts'
 import { reportTurns } from '../report.ts'
+import { startWorker } from '../worker.ts'
 import type { Stage } from './stage.ts'
 
 const run = promisify(execFile)
@@ -22,6 +23,7 @@ export const download: Stage = {
     const file = join(folderIn(place, 'download'), 'big')
     const fill = (to: string) => `head -c ${mebibytes}M /dev/urandom > ${to}`
     await run('sh', ['-c', fill(file)])
+    const client = await startWorker(place.cleanup, new URL('./download-worker.ts', import.meta.url))
     const session = await server.create()
     let highest = 0
     try {
@@ -58,12 +60,11 @@ export const download: Stage = {
           {
             id: 'daemon.download1GiB.client',
             samples: 1,
-            measure: () =>
-              timed(async () => {
-                let bytes = 0
-                for await (const chunk of await session.files.readStream('big')) bytes += chunk.length
-                if (bytes !== mebibytes * 1024 ** 2) throw new Error(`${bytes} bytes came`)
-              }),
+            async measure() {
+              const { ms, text } = await client('download', server.url, server.key, session.id, 'big')
+              if (Number(text) !== mebibytes * 1024 ** 2) throw new Error(`${text} bytes came`)
+              return ms
+            },
           },
         ],
         quick ? 2 : 5,

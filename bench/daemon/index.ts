@@ -88,7 +88,7 @@ function judge(report: Report, quick: boolean): void {
   report.compare('daemon.run', 'docker.command', 1 / 15)
   report.compare('daemon.exec', 'daemon.run', 1)
   report.compare('daemon.download1GiB', 'host.cat1GiB', 2.5)
-  report.compare('daemon.download1GiB.client', 'daemon.download1GiB', 2.5)
+  report.compare('daemon.download1GiB.client', 'daemon.download1GiB', 2)
   report.compare(`daemon.run@${levelsOf(quick).at(-1)}`, 'daemon.run@1', FLAT)
   for (const id of Object.keys(LIMITS)) report.recall(id)
 }

@@ -115,7 +115,7 @@ async function exec(api: DockerApi, id: string, argv: readonly string[]): Promis
   return output
 }
 
-async function importImage(api: DockerApi, rootfs: string): Promise<void> {
+export async function importImage(api: DockerApi, rootfs: string): Promise<void> {
   const tar = spawn('tar', ['-C', rootfs, '--owner=0', '--group=0', '-c', '.'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
