@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 const conditions = ['sandkasten-source']
@@ -21,5 +22,7 @@ export default defineConfig({
     // Tests mostly wait for sandboxes, so two files run at a time even on two cores.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ['--conditions=sandkasten-source'],
+    // Child processes load the source, too: this saves two thirds of a second for each.
+    env: { NODE_COMPILE_CACHE: path.resolve(import.meta.dirname, 'node_modules/.cache/compiled') },
   },
 })

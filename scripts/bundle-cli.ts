@@ -1,20 +1,40 @@
 import { readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { build, type Plugin } from 'esbuild'
+import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { packages } from './packages.ts'
 import { root } from './tools.ts'
+
+const source = path.join(root, 'packages/cli/src')
+const outdir = path.join(root, 'packages/cli/dist')
 
 /**
  * Bundles the command with the engine and the SDK into one file: loading 250 modules takes longer than starting a
  * sandbox. The file is CommonJS, because Node loads that faster than ES modules.
- * The daemon and the Cloudflare tools stay separate packages, which are loaded on demand.
+ * `sandkasten sandbox` is a second file, with the registry and all providers: in the first one it would slow down every
+ * command. The daemon and the Cloudflare tools stay separate packages, which are loaded on demand.
  */
 export async function bundleCli(): Promise<number> {
-  const outdir = path.join(root, 'packages/cli/dist')
   rmSync(outdir, { recursive: true, force: true })
-  const result = await build({
-    entryPoints: [path.join(root, 'packages/cli/src/main.ts')],
+  const actions = new Set<string>()
+  const main = await bundle({
+    entryPoints: [path.join(source, 'main.ts')],
     outfile: path.join(outdir, 'main.cjs'),
+    plugins: [keepLocations, sandboxActions(actions)],
+  })
+  const sandbox = await bundle({
+    stdin: {
+      contents: [...actions].map((file) => `export * from ${JSON.stringify(file)}`).join('\n'),
+      resolveDir: source,
+    },
+    outfile: path.join(outdir, 'sandbox.cjs'),
+    plugins: [keepLocations],
+  })
+  return main + sandbox
+}
+
+async function bundle(options: BuildOptions): Promise<number> {
+  const result = await build({
+    ...options,
     bundle: true,
     // A third less to read at every start. Names stay, for stack traces.
     minifyWhitespace: true,
@@ -23,8 +43,7 @@ export async function bundleCli(): Promise<number> {
     platform: 'node',
     target: 'node22',
     conditions: ['sandkasten-source'],
-    external: ['@sandkasten/daemon', '@sandkasten/cloudflare', 'dockerode'],
-    plugins: [keepLocations],
+    external: ['@sandkasten/daemon', '@sandkasten/cloudflare', 'dockerode', 'pg'],
     // `keepLocations` resolves manifests on purpose.
     logOverride: { 'require-resolve-not-external': 'silent' },
     logLevel: 'warning',
@@ -51,4 +70,19 @@ const keepLocations: Plugin = {
       return { contents, loader: 'ts' }
     })
   },
+}
+
+/** Refers the actions of `sandkasten sandbox` to the second file, and collects them. */
+function sandboxActions(found: Set<string>): Plugin {
+  const register = path.join(source, 'sandbox/register')
+  return {
+    name: 'sandbox-actions',
+    setup({ onResolve }) {
+      onResolve({ filter: /^\.\.\// }, ({ path: file, kind, resolveDir }) => {
+        if (kind !== 'dynamic-import' || resolveDir !== register) return undefined
+        found.add(path.resolve(resolveDir, file))
+        return { path: './sandbox.cjs', external: true }
+      })
+    },
+  }
 }

@@ -11,6 +11,8 @@ import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
 
 const abilities: Readonly<Record<Ability, true>> = {
   stdin: true,
+  mergedOutput: true,
+  orderedOutput: true,
   reattach: true,
   shell: true,
   terminal: true,
@@ -22,6 +24,7 @@ const abilities: Readonly<Record<Ability, true>> = {
   fork: true,
   lifetime: true,
   activity: true,
+  egress: true,
 }
 
 export function capabilityTable(): string {

@@ -17,15 +17,22 @@ const programs = [
   { program: 'pg_createcluster', package: 'postgresql', without: 'the daemon’s store on Postgres' },
   { program: 'sshd', package: 'openssh-server', without: 'sandboxes on an SSH host' },
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
+  { program: 'ip', package: 'iproute2', without: 'network policies, and the network open, with stand-ins' },
+  { program: 'openssl', package: 'openssl', without: 'network policies with TLS' },
 ] as const
 
 /**
- * Unpacked beside the tests, not installed: one would start a service, the other would replace the machine's busybox.
- * `packages/engine/src/images/testing/tools.ts` finds them there.
+ * Unpacked beside the tests, not installed: one would start a service, another would replace the machine's busybox.
+ * `packages/engine/src/images/testing/tools.ts` and tests of the registry find them there.
  */
 const tools = path.join(root, 'node_modules/.cache/sandkasten-tools')
 const unpacked = [
   { file: 'usr/bin/docker-registry', package: 'docker-registry', without: 'pulling images from a registry' },
+  {
+    file: `usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`,
+    package: 'libfaketime',
+    without: 'a clock that is set while a process works',
+  },
   { file: 'bin/busybox', package: 'busybox-static', without: 'sandboxes of an image with only busybox' },
 ] as const
 

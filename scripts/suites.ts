@@ -23,7 +23,7 @@ export async function installSuites(names: readonly string[] = readdirSync(folde
 async function installSuite(suite: string): Promise<number> {
   const { dependencies } = JSON.parse(readFileSync(path.join(suite, 'package.json'), 'utf8'))
   const wanted = Object.entries<string>(dependencies)
-  if (!wanted.every(([name, version]) => versionIn(suite, name) === version)) {
+  if (!wanted.every(([name, version]) => versionIn(suite, name) === version) || !isComplete(suite)) {
     const args = ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
     const code = await run('npm', args, { cwd: suite, toStderr: true })
     if (code !== 0) return code
@@ -34,6 +34,17 @@ async function installSuite(suite: string): Promise<number> {
       link(path.join(suite, 'node_modules/.bin', program), path.join(modules, '.bin', program))
   }
   return 0
+}
+
+/**
+ * Whether every package is there that npm has installed. `npm install` in the workspace follows the links, and removes
+ * packages that are nested in linked ones.
+ */
+export function isComplete(suite: string): boolean {
+  const list = path.join(suite, 'node_modules/.package-lock.json')
+  if (!existsSync(list)) return false
+  const { packages } = JSON.parse(readFileSync(list, 'utf8')) as { packages: Record<string, object> }
+  return Object.keys(packages).every((at) => existsSync(path.join(suite, at, 'package.json')))
 }
 
 function versionIn(suite: string, name: string): string | undefined {

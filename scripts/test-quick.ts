@@ -16,6 +16,10 @@ const files = [
   'packages/daemon/src/config',
   'packages/daemon/src/fronts',
   'packages/engine/src/isolators/oci/seccomp',
+  'packages/registry/src/names',
+  'packages/registry/src/scope',
+  'packages/registry/src/leases/turns',
+  'packages/registry/src/leases/watch',
   'packages/cli/test/format',
   'packages/cli/test/startup',
 ]

@@ -6,7 +6,7 @@ import { run, stages } from './tools.ts'
 const filters = process.argv.slice(2).filter((argument) => argument !== '--yes')
 const yes = process.argv.includes('--yes')
 let rust: Rust | undefined
-/** Tests that need the runner's binary. */
+/** Tests that need the binaries of the runner and the gateway. */
 const needRunner = [
   'packages/runner-client/test/**',
   'packages/engine/src/runner/**',
@@ -16,27 +16,33 @@ const needRunner = [
   'packages/sdk/src/providers/ssh/runner/*runner.test.ts',
   'packages/cli/test/**',
   'test/clients/conformance.test.ts',
+  'test/egress/**',
 ].map((files) => `--exclude=${files}`)
 
 await stages([
   { name: 'what the tests need', run: () => prepare({ command: 'npm test', yes }) },
   { name: 'check', run: () => run('node', ['scripts/check.ts']) },
-  { name: 'runner (cargo)', run: testRunner },
+  { name: 'runner (cargo)', run: () => testProgram('runner') },
+  { name: 'gateway (cargo)', run: () => testProgram('gateway') },
   { name: 'tests', run: testAll },
 ])
 
-/** Builds the static binary for the tests, and runs the runner's own tests. */
-async function testRunner(): Promise<number> {
-  if (process.platform === 'linux') rust = (await findRust()).rust
+/** Builds the static binary for the tests, and runs the program's own tests. */
+async function testProgram(program: 'runner' | 'gateway'): Promise<number> {
+  if (process.platform === 'linux') rust ??= (await findRust()).rust
   if (!rust) {
     console.log(
-      'Skipped the runner and the tests that need it: it runs on Linux and is built with Rust, which is missing.',
+      `Skipped the ${program} and the tests that need it: it runs on Linux and is built with Rust, which is missing.`,
     )
     return 0
   }
   const env = { PATH: pathWith(rust) }
-  const built = await run('./build.sh', [], { cwd: 'runner', env })
-  return built === 0 ? run('cargo', ['test', '--locked', '--quiet'], { cwd: 'runner', env }) : built
+  const built = await run('./build.sh', [], { cwd: program, env })
+  if (built !== 0) return built
+  // The gateway's other tests make network namespaces.
+  const part = program === 'gateway' && process.getuid?.() !== 0 ? ['--lib'] : []
+  if (part.length > 0) console.log('Not as root: only the unit tests of the gateway run.')
+  return run('cargo', ['test', '--locked', '--quiet', ...part], { cwd: program, env })
 }
 
 async function testAll(): Promise<number> {

@@ -8,10 +8,11 @@ const execute = promisify(execFile)
 const cache = path.resolve(import.meta.dirname, '../node_modules/.cache/sandkasten-python')
 
 /**
- * Returns a Python with this package, such as `e2b==1.2.3`, or the reason why it is missing. The environment is
+ * Returns a Python with these packages, such as `e2b==1.2.3`, or the reason why it is missing. The environment is
  * cached.
  */
-export async function pythonWith(wanted: string): Promise<{ python: string } | { missing: string }> {
+export async function pythonWith(...packages: string[]): Promise<{ python: string } | { missing: string }> {
+  const wanted = packages.join(' ')
   const version = await execute('python3', ['--version']).catch(() => undefined)
   if (!version) return { missing: 'python3 is not installed' }
   const folder = path.join(cache, `${wanted} ${version.stdout.trim()}`.replace(/[^\w.]+/g, '-'))
@@ -22,7 +23,7 @@ export async function pythonWith(wanted: string): Promise<{ python: string } | {
     const made = await execute('python3', ['-m', 'venv', fresh]).catch(() => undefined)
     if (!made) return { missing: 'python3 cannot create a venv' }
     const options = ['--quiet', '--disable-pip-version-check', '--retries', '1', '--timeout', '20']
-    await execute(path.join(fresh, 'bin/python'), ['-m', 'pip', 'install', ...options, wanted])
+    await execute(path.join(fresh, 'bin/python'), ['-m', 'pip', 'install', ...options, ...packages])
     // Renamed atomically: another process may create it concurrently, and either is fine.
     await rename(fresh, folder).catch((error) => {
       if (!existsSync(folder)) throw error

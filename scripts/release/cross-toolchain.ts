@@ -19,6 +19,8 @@ export interface Toolchain extends Disposable {
 const packages = [
   ...['rustc-web', 'libstd-rust-web-dev', 'libstd-rust-web-dev:arm64', 'qemu-user-static'],
   ...['binutils-aarch64-linux-gnu', 'libc6-dev-arm64-cross', 'libc6-arm64-cross', 'libgcc-s1-arm64-cross'],
+  // For the gateway's cryptography, which is partly C and assembly.
+  'linux-libc-dev-arm64-cross',
 ]
 
 export async function unpackToolchain(): Promise<Toolchain> {
@@ -31,15 +33,16 @@ export async function unpackToolchain(): Promise<Toolchain> {
   const dispose = () => rmSync(folder, { recursive: true, force: true })
   try {
     const usr = await unpack(folder)
+    const compiler = globSync(`${usr}/bin/aarch64-linux-gnu-gcc-[0-9]*`)[0]!
     return {
       folder,
       env: {
         PATH: pathWith(rust),
         RUSTC: `${usr}/bin/rustc`,
         LD_LIBRARY_PATH: `${usr}/lib/x86_64-linux-gnu`,
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER: globSync(
-          `${usr}/bin/aarch64-linux-gnu-gcc-[0-9]*`,
-        )[0]!,
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER: compiler,
+        CC_aarch64_unknown_linux_gnu: compiler,
+        AR_aarch64_unknown_linux_gnu: `${usr}/bin/aarch64-linux-gnu-ar`,
       },
       qemu: `${usr}/bin/qemu-aarch64-static`,
       [Symbol.dispose]: dispose,

@@ -6,7 +6,7 @@ import { root, run, stages } from '../tools.ts'
 import { checkChangelog } from './changelog.ts'
 import { checkPackages } from './lint.ts'
 import { packAll, type Tarball } from './pack.ts'
-import { buildRunners, type Runner } from './runners.ts'
+import { type Binaries, buildBinaries } from './programs.ts'
 import { compareSizes, writeChecksums } from './sizes.ts'
 import { tryPackages } from './trial.ts'
 import { checkVersions, setVersion } from './version.ts'
@@ -28,7 +28,7 @@ if (options['set-version'] !== undefined) {
 const output = path.join(root, 'release')
 rmSync(output, { recursive: true, force: true })
 mkdirSync(output, { recursive: true })
-let runners: readonly Runner[] = []
+let binaries: readonly Binaries[] = []
 let tarballs: readonly Tarball[] = []
 
 await stages([
@@ -36,17 +36,17 @@ await stages([
   { name: 'changelog', run: async () => checkChangelog({ isDryRun: !options.publish }) },
   { name: 'build', run: () => run('node', ['scripts/build.ts']) },
   {
-    name: 'runners',
+    name: 'runner and gateway',
     run: async () => {
-      runners = await buildRunners(path.join(output, 'runners'))
+      binaries = await buildBinaries(path.join(output, 'binaries'))
       // A release without a platform would break its users; a dry run may lack the cross compiler.
-      return options.publish && runners.some(({ file }) => file === undefined) ? 1 : 0
+      return options.publish && binaries.some(({ files }) => files === undefined) ? 1 : 0
     },
   },
   {
     name: 'pack',
     run: async () => {
-      tarballs = await packAll(runners, output)
+      tarballs = await packAll(binaries, output)
       return 0
     },
   },

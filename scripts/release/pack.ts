@@ -3,7 +3,7 @@ import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFi
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { inOrder, type Package } from '../packages.ts'
-import type { Runner } from './runners.ts'
+import type { Binaries } from './programs.ts'
 
 export interface Tarball {
   /** The published name: `@sandkasten/sdk`. */
@@ -16,23 +16,23 @@ export interface Tarball {
 
 /**
  * Packs every package after its dependencies, which is also the publishing order. Omits a platform package if there is no
- * runner for it.
+ * binary for it.
  */
-export async function packAll(runners: readonly Runner[], output: string): Promise<Tarball[]> {
+export async function packAll(binaries: readonly Binaries[], output: string): Promise<Tarball[]> {
   return inOrder().flatMap((one) => {
     const { cpu } = one.manifest.publishConfig ?? {}
     if (cpu === undefined) return [pack(one, one.folder, output)]
-    const file = runners.find(({ arch }) => cpu.includes(arch))?.file
-    return file === undefined ? [] : [packRunner(one, file, output)]
+    const files = binaries.find(({ arch }) => cpu.includes(arch))?.files
+    return files === undefined ? [] : [packPlatform(one, files, output)]
   })
 }
 
-/** The repository has neither the binary nor `os` and `cpu`: with them, `npm install` would fail in a checkout. */
-function packRunner(one: Package, binary: string, output: string): Tarball {
+/** The repository has neither the binaries nor `os` and `cpu`: with them, `npm install` would fail in a checkout. */
+function packPlatform(one: Package, files: NonNullable<Binaries['files']>, output: string): Tarball {
   const folder = mkdtempSync(path.join(tmpdir(), 'sandkasten-pack-'))
   try {
     cpSync(one.folder, folder, { recursive: true })
-    copyFileSync(binary, path.join(folder, 'runner'))
+    for (const [program, file] of Object.entries(files)) copyFileSync(file, path.join(folder, program))
     const { publishConfig, ...manifest } = one.manifest
     writeFileSync(
       path.join(folder, 'package.json'),

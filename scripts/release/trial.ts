@@ -76,8 +76,13 @@ async function runAll(folder: string, where: string, execute: Run): Promise<void
     writeFileSync(file, code)
     expectOutput(`the snippet of ${name}`, where, await execute([node, file]), prints)
   }
-  const command = [node, path.join(folder, 'node_modules/.bin/sandkasten'), 'run', '--', 'echo', 'isolated']
-  expectOutput('sandkasten run', where, await execute(command), 'isolated')
+  const sandkasten = (...args: string[]) =>
+    execute([node, path.join(folder, 'node_modules/.bin/sandkasten'), ...args])
+  expectOutput('sandkasten run', where, await sandkasten('run', '--', 'echo', 'isolated'), 'isolated')
+  await sandkasten('sandbox', 'create', 'trial', '--yes')
+  const named = await sandkasten('sandbox', 'exec', 'trial', '--', 'echo', 'named')
+  await sandkasten('sandbox', 'destroy', 'trial', '--yes')
+  expectOutput('sandkasten sandbox', where, named, 'named')
 }
 
 /** The first TypeScript block of a README, and its documented output. */

@@ -7,7 +7,7 @@ import { root } from '../tools.ts'
 /** All packages are released together, under one version. */
 export const version = packages.find(({ name }) => name === 'sdk')!.manifest.version
 
-const cargoFiles = ['runner/Cargo.toml', 'runner/Cargo.lock']
+const crates = ['runner', 'gateway'] as const
 
 /** Every package has the same version, depends on exactly that version of the others, and it has no tag yet. */
 export function checkVersions(): number {
@@ -17,8 +17,9 @@ export function checkVersions(): number {
       .filter(([other, wanted]) => isOurs(other) && wanted !== version)
       .map(([other, wanted]) => `${name} depends on ${other} ${wanted}`),
   ])
-  if (!readFileSync(path.join(root, 'runner/Cargo.toml'), 'utf8').includes(`\nversion = "${version}"`))
-    problems.push('runner/Cargo.toml has another version')
+  for (const crate of crates)
+    if (!readFileSync(path.join(root, crate, 'Cargo.toml'), 'utf8').includes(`\nversion = "${version}"`))
+      problems.push(`${crate}/Cargo.toml has another version`)
   const tags = execFileSync('git', ['tag', '--list', `v${version}`], { cwd: root, encoding: 'utf8' })
   if (tags.trim() !== '') problems.push(`the tag v${version} exists already`)
   for (const problem of problems) console.error(`Expected version ${version} everywhere, but ${problem}.`)
@@ -36,9 +37,12 @@ export function setVersion(next: string): void {
       for (const name of Object.keys(manifest[kind] ?? {})) if (isOurs(name)) manifest[kind][name] = next
     writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`)
   }
-  for (const file of cargoFiles.map((name) => path.join(root, name))) {
-    const text = readFileSync(file, 'utf8')
-    writeFileSync(file, text.replace(/(name = "sandkasten-runner"\nversion = ")[^"]+/, `$1${next}`))
+  for (const crate of crates) {
+    const version = new RegExp(`(name = "sandkasten-${crate}"\nversion = ")[^"]+`)
+    for (const name of ['Cargo.toml', 'Cargo.lock']) {
+      const file = path.join(root, crate, name)
+      writeFileSync(file, readFileSync(file, 'utf8').replace(version, `$1${next}`))
+    }
   }
 }
 

@@ -25,6 +25,7 @@ export const root = path.resolve(import.meta.dirname, '../..')
 const sdk = 'packages/sdk/src'
 const engine = 'packages/engine/src'
 const daemon = 'packages/daemon/src'
+const registry = 'packages/registry/src'
 
 /** Further imports of a provider beside itself and the SDK's core. Other providers get none. */
 const providerExtras: Readonly<Record<string, string>> = {
@@ -116,6 +117,25 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/runner-client/src/client.ts', to: '@sandkasten/sdk/ssh' },
   },
   {
+    name: 'the database package imports only its drivers and the errors of the SDK',
+    room: /^packages\/database\/src\/(?!testing\/)/,
+    allows:
+      /^(node:(crypto|fs|fs\/promises|path|sqlite)$|(kysely|pg)$|packages\/database\/src\/(?!testing\/)|@sandkasten\/sdk(\/internal)?$)/,
+    example: { from: 'packages/database/src/database.ts', to: '@sandkasten/sdk/client' },
+  },
+  {
+    name: 'only stores import the database package',
+    room: /^packages\/(?!database\/|[^/]+\/src\/store\/)/,
+    forbids: /^@sandkasten\/database(\/(?!sealed$)|$)/,
+    example: { from: 'packages/daemon/src/sessions/create.ts', to: '@sandkasten/database' },
+  },
+  {
+    name: 'only stores and the rooms for secrets import encrypted values',
+    room: /^packages\/(?!database\/|[^/]+\/src\/(store|secrets|credentials)\/|.*\/testing\/)/,
+    forbids: /^@sandkasten\/database\/sealed$/,
+    example: { from: 'packages/daemon/src/sessions/create.ts', to: '@sandkasten/database/sealed' },
+  },
+  {
     name: 'the client of the daemon’s API imports no Node module and no provider',
     room: new RegExp(`^${sdk}/client/(?!.*\\.test\\.ts$)`),
     allows: new RegExp(`^${sdk}/(client/|shared/|spec/|errors\\.ts)`),
@@ -134,9 +154,11 @@ export const rules: readonly Rule[] = [
     example: { from: `${sdk}/resilience/failover.ts`, to: `${sdk}/providers/daemon/index.ts` },
   },
   {
-    name: 'the executor imports only the spec, except in the two files that name a provider',
+    name: 'the executor imports only the spec and resilience, except in the two files that name a provider',
     room: new RegExp(`^${sdk}/executor/(?!local-executor|vercel-executor)`),
-    allows: new RegExp(`^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts))`),
+    allows: new RegExp(
+      `^(node:|${sdk}/(executor/|shared/|spec/|errors\\.ts|core/(supports|validate)\\.ts|resilience/index\\.ts))`,
+    ),
     example: { from: `${sdk}/executor/provider-executor.ts`, to: `${sdk}/providers/local/index.ts` },
   },
   {
@@ -154,7 +176,7 @@ export const rules: readonly Rule[] = [
   {
     name: 'the engine imports neither HTTP nor SQL',
     room: /^packages\/engine\//,
-    forbids: /^(node:https?|node:http2|node:sqlite|pg|kysely|fastify)$/,
+    forbids: /^(node:https?|node:http2|node:sqlite|pg|kysely|fastify|@sandkasten\/database)$/,
     example: { from: 'packages/engine/src/provider/ports.ts', to: 'node:http' },
   },
   {
@@ -215,6 +237,12 @@ export const rules: readonly Rule[] = [
     example: { from: `${daemon}/sessions/create.ts`, to: 'this.context.store.db.selectFrom' },
   },
   {
+    name: 'in the command only `sandkasten sandbox` imports the registry, and others reach it by its registration',
+    room: /^packages\/cli\/src\/(?!sandbox\/)/,
+    forbids: /^(@sandkasten\/registry$|packages\/cli\/src\/sandbox\/(?!register\/index\.ts$))/,
+    example: { from: 'packages/cli/src/run.ts', to: '@sandkasten/registry' },
+  },
+  {
     name: 'in the daemon only daemon.ts imports the engine',
     room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
     forbids: /^@sandkasten\/engine/,
@@ -228,6 +256,32 @@ export const rules: readonly Rule[] = [
       from: 'packages/engine/src/layers/store.ts',
       to: 'packages/engine/src/provider/layered-driver.ts',
     },
+  },
+  {
+    name: 'the registry sees providers through the spec and the tables of settings, and never the engine',
+    room: new RegExp(`^${registry}/(?!.*testing/)`),
+    allows: new RegExp(
+      `^(node:|${registry}/|kysely$|@sandkasten/database(/sealed)?$|@sandkasten/sdk(/(provider|internal|recipes|auto))?$)`,
+    ),
+    example: { from: `${registry}/lifecycle/create.ts`, to: '@sandkasten/engine' },
+  },
+  {
+    name: 'in the registry only the store imports SQL',
+    room: new RegExp(`^${registry}/(?!store/|.*testing/)`),
+    forbids: /^(node:sqlite|pg|kysely|@sandkasten\/database)$/,
+    example: { from: `${registry}/lifecycle/create.ts`, to: 'kysely' },
+  },
+  {
+    name: 'the store of the registry imports no room that uses it',
+    room: new RegExp(`^${registry}/store/(?!testing/)`),
+    forbids: new RegExp(`^${registry}/(?!store/|names\\.ts$|words\\.ts$|types\\.ts$|context\\.ts$)`),
+    example: { from: `${registry}/store/store.ts`, to: `${registry}/leases/index.ts` },
+  },
+  {
+    name: 'leases know the rows, and no provider',
+    room: new RegExp(`^${registry}/leases/`),
+    allows: new RegExp(`^(node:|${registry}/(leases|store)/|@sandkasten/sdk(/(provider|internal))?$)`),
+    example: { from: `${registry}/leases/operate.ts`, to: '@sandkasten/sdk/auto' },
   },
   {
     name: 'the Cloudflare package imports no other package of ours',

@@ -6,14 +6,17 @@ import { type ExecResult, SandboxClient, SandboxError, type Session } from '@san
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
+import { signSecret } from '../../packages/daemon/test/access/issuer.ts'
 import type * as plan from './first-plan.d.ts'
+
+const secret = 'a-secret-of-the-issuer-with-32-bytes'
 
 describe('the client of the daemon’s API', () => {
   let daemon: TestDaemon
   let client: SandboxClient
   let session: Session
   beforeAll(async () => {
-    daemon = await startTestDaemon()
+    daemon = await startTestDaemon({ jwt: { secret, create_projects: true } })
     client = new SandboxClient({ url: `${daemon.daemon.url}/`, apiKey: daemon.key })
     session = await client.createSession({ ttlSeconds: 600, labels: { test: 'client' } })
   })
@@ -201,6 +204,34 @@ describe('the client of the daemon’s API', () => {
     await own.startAgain()
     await expect(bound.exec('true')).rejects.toMatchObject({ code: 'interrupted' })
     await expect(bound.files.list()).rejects.toMatchObject({ code: 'interrupted' })
+  })
+
+  it('works with a token, and lists the sessions of a subject', async () => {
+    const own = new SandboxClient({ url: daemon.daemon.url, apiKey: await signSecret(secret) })
+    const made = await own.createSession()
+    expect((await made.exec('echo hi')).output).toBe('hi\n')
+    expect((await made.info()).subject).toBe('user-1')
+    expect((await own.listSessions({ subject: 'user-1' })).map(({ id }) => id)).toEqual([made.id])
+    expect(await own.listSessions({ subject: 'user-2' })).toEqual([])
+    expect((await session.info()).subject).toBeUndefined()
+  })
+
+  it('reads and replaces the policy of a project', async () => {
+    const policy = { images: ['host'], max: { memoryMb: 256 }, maxLifetimeSeconds: 60, pool: [] }
+    const { effective, ...rest } = await client.setPolicy('default', policy)
+    try {
+      expect(rest).toEqual({ policy })
+      expect(effective).toMatchObject({ images: ['host'], defaultImage: 'host', maxLifetimeSeconds: 60 })
+      expect(effective.max).toMatchObject({ memoryMb: 256, cpu: 16 })
+      expect(await client.getPolicy('default')).toEqual({ policy, effective })
+      await expect(client.createSession({ lifetimeSeconds: 61 })).rejects.toMatchObject({
+        code: 'forbidden',
+        details: { policy: 'max_lifetime_seconds', allowed: 60 },
+      })
+    } finally {
+      expect((await client.setPolicy('default', {})).policy).toEqual({})
+    }
+    await expect(client.getPolicy('none-such')).rejects.toMatchObject({ code: 'not_found' })
   })
 
   it('reports wrong keys, unreachable daemons, and ids that are paths', async () => {

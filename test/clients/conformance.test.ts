@@ -5,12 +5,12 @@ import { DaemonProvider } from '@sandkasten/sdk/daemon'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
 import { Store } from '../../packages/daemon/src/store/index.ts'
+import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
 import {
   postgresMissing,
   startPostgres,
   type TestPostgres,
-} from '../../packages/daemon/src/testing/postgres.ts'
-import { type SpawnedDaemon, spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
+} from '../../packages/database/src/testing/postgres.ts'
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
@@ -56,6 +56,8 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
           preview_listen: '127.0.0.1:0',
           data_dir: folder,
           isolator: 'oci',
+          allowed_networks: ['none', 'open', 'policy'],
+          allow_root: true,
           api_key: apiKey,
           log_level: 'silent',
           reaper_interval_seconds: 0.25,
@@ -66,6 +68,7 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
       },
       reopen: provider,
       commands: posixCommands({ server: 'node' }),
+      without: { connect: 'the engine’s own suite tries connections, between servers of its own' },
       async leftovers(sessionId) {
         const sandbox = (await store!.sessions.get(sessionId))?.sandbox_id
         if (!sandbox) throw new Error(`The session ${sessionId} never had a sandbox.`)

@@ -37,6 +37,8 @@ describe('examples of the daemon', () => {
         OPENAI_API_KEY: 'sk-none',
         OPENAI_BASE_URL: model.url,
         OPENAI_AGENTS_DISABLE_TRACING: '1',
+        ANTHROPIC_API_KEY: 'sk-none',
+        ANTHROPIC_BASE_URL: model.url.replace(/\/v1$/, ''),
         ...env,
       },
     })
@@ -58,21 +60,29 @@ describe('examples of the daemon', () => {
     expect(await left()).toBe(0)
   })
 
-  it.each(['agents/openai-agents.ts', 'agents/ai-sdk.ts'])(
-    '%s writes a script, runs it, and prints its output',
+  const agents = ['ai-sdk', 'claude', 'langchain', 'openai-agents', 'tools/ai-sdk', 'tools/langchain']
+  it.each([...agents, 'tools/openai-agents'])(
+    'agents/%s.ts writes a script, runs it, and prints its output',
     async (name) => {
       const before = model.turns
-      expect(await node(name)).toBe(answer)
+      expect(await node(`agents/${name}.ts`)).toBe(answer)
       expect(model.turns - before).toBe(3)
       expect(await left()).toBe(0)
     },
   )
 
-  it('agents/openai_agents.py does the same', { timeout: 300_000 }, async ({ skip }) => {
-    const found = await pythonWith('openai-agents==0.24.0')
+  const claude = ['anthropic==2.10.0', 'langchain==1.4.7', 'langchain-anthropic==1.7.7']
+  it.for([
+    ['openai_agents', ['openai-agents==0.24.0']],
+    ['claude', claude],
+    ['langchain_agent', claude],
+  ] as const)('agents/%s.py does the same', { timeout: 300_000 }, async ([name, packages], { skip }) => {
+    const found = await pythonWith(...packages)
     if ('missing' in found) return skip(found.missing)
     const PYTHONPATH = path.join(root, 'clients/python')
-    expect(await run(found.python, [file('agents/openai_agents.py')], { PYTHONPATH })).toBe(answer)
+    const before = model.turns
+    expect(await run(found.python, [file(`agents/${name}.py`)], { PYTHONPATH })).toBe(answer)
+    expect(model.turns - before).toBe(3)
     expect(await left()).toBe(0)
   })
 })

@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * A deterministic model: it writes a script, runs it, and repeats its output. Implements the part of OpenAI's API
- * that an agent loop needs, without streams: `/v1/responses` and `/v1/chat/completions`. Fails if a required tool is
- * missing, or if a tool's result is not returned.
+ * A deterministic model: it writes a script, runs it, and repeats its output. Implements the part of OpenAI's and
+ * Anthropic's APIs that an agent loop needs, without streams: `/v1/responses`, `/v1/chat/completions` and
+ * `/v1/messages`. Fails if a required tool is missing, or if a tool's result is not returned.
  */
 export interface FakeModel {
   readonly url: string
@@ -14,17 +14,27 @@ export interface FakeModel {
 }
 
 const script = 'a=0 b=1\nfor i in 1 2 3 4 5 6 7 8; do printf "%s " $a; c=$((a + b)) a=$b b=$c; done\n'
-const calls = [
+/** What the model asks for, in this order. */
+export interface ScriptedCall {
+  readonly name: string
+  readonly args: object
+}
+
+const fibonacci: readonly ScriptedCall[] = [
   { name: 'write_file', args: { path: 'fib.sh', content: script } },
   { name: 'exec', args: { cmd: 'sh fib.sh', timeoutMs: 20_000, timeout_ms: 20_000 } },
 ]
 
-export async function startFakeModel(): Promise<FakeModel> {
+export async function startFakeModel(calls = fibonacci): Promise<FakeModel> {
   let turns = 0
   const server = createServer(async (request, response) => {
     turns += 1
     const body = JSON.parse(await textOf(request))
-    const answer = request.url?.endsWith('/responses') ? respond(body) : complete(body)
+    const answer = request.url?.endsWith('/responses')
+      ? respond(body, calls)
+      : request.url?.endsWith('/messages')
+        ? converse(body, calls)
+        : complete(body, calls)
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -48,12 +58,15 @@ interface Item {
   content?: unknown
 }
 
-function respond(body: { model: string; input: Item[] | string; tools: Array<{ name: string }> }) {
+function respond(
+  body: { model: string; input: Item[] | string; tools: Array<{ name: string }> },
+  calls: readonly ScriptedCall[],
+) {
   const items = typeof body.input === 'string' ? [] : body.input
   const outputs = items
     .filter(({ type }) => type === 'function_call_output')
     .map(({ output }) => text(output))
-  const next = step(outputs, body.tools)
+  const next = step(calls, outputs, body.tools)
   const id = `turn_${outputs.length}`
   const output =
     typeof next === 'string'
@@ -98,9 +111,13 @@ function respond(body: { model: string; input: Item[] | string; tools: Array<{ n
   }
 }
 
-function complete(body: { model: string; messages: Item[]; tools: Array<{ function: { name: string } }> }) {
+function complete(
+  body: { model: string; messages: Item[]; tools: Array<{ function: { name: string } }> },
+  calls: readonly ScriptedCall[],
+) {
   const outputs = body.messages.filter(({ role }) => role === 'tool').map(({ content }) => text(content))
   const next = step(
+    calls,
     outputs,
     body.tools.map((tool) => tool.function),
   )
@@ -128,8 +145,38 @@ function complete(body: { model: string; messages: Item[]; tools: Array<{ functi
   }
 }
 
+function converse(
+  body: { model: string; messages: Item[]; tools: Array<{ name: string }> },
+  calls: readonly ScriptedCall[],
+) {
+  const outputs = body.messages
+    .flatMap(({ content }) => (Array.isArray(content) ? (content as Item[]) : []))
+    .filter(({ type }) => type === 'tool_result')
+    .map(({ content }) => text(content))
+  const next = step(calls, outputs, body.tools)
+  const called = typeof next !== 'string'
+  return {
+    id: `msg_${outputs.length}`,
+    type: 'message',
+    role: 'assistant',
+    model: body.model,
+    content: [
+      called
+        ? { type: 'tool_use', id: `toolu_${outputs.length}`, name: next.name, input: next.args }
+        : { type: 'text', text: next },
+    ],
+    stop_reason: called ? 'tool_use' : 'end_turn',
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 },
+  }
+}
+
 /** The next tool call; after the last one, its output. */
-function step(outputs: readonly string[], tools: ReadonlyArray<{ name: string }>) {
+function step(
+  calls: readonly ScriptedCall[],
+  outputs: readonly string[],
+  tools: ReadonlyArray<{ name: string }>,
+) {
   const call = calls[outputs.length]
   if (!call) return `It printed: ${outputs.at(-1)?.split('---').at(-1)?.trim()}`
   if (!tools.some(({ name }) => name === call.name)) throw new Error(`There is no tool ${call.name}.`)

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { EngineProvider } from '@sandkasten/engine'
+import { createProvider } from '@sandkasten/sdk/auto'
+import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { capabilityTable } from '../../scripts/capability-table.ts'
 import { documents, userDocuments, withSnippets } from '../../scripts/doc-snippets.ts'
 import { commands } from '../../scripts/record-readme.ts'
+import { settingsTable } from '../../scripts/settings-table.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8')
@@ -66,6 +69,31 @@ describe('documents', () => {
 
   it('docs/providers.md has the abilities that the providers declare', () => {
     expect(read('docs/providers.md'), 'run: node scripts/capability-table.ts').toContain(capabilityTable())
+  })
+
+  it('docs/providers.md says whose snapshots end running programs', () => {
+    const page = read('docs/providers.md')
+    const providers = [
+      new EngineProvider({ root: '/nonexistent' }),
+      new MemoryProvider(),
+      createProvider('daemon', { url: 'http://host', apiKey: 'key' }),
+      createProvider('daytona', { apiKey: 'key' }),
+      createProvider('e2b', { apiKey: 'key' }),
+      createProvider('local', {}),
+      createProvider('ssh', { host: 'me@host' }),
+      createProvider('vercel', { token: 't', teamId: 't', projectId: 'p' }),
+    ]
+    const rows = [...page.matchAll(/^\| (.*) \| (?:\*\*)?(true|false)\b/gm)]
+    const said = rows.flatMap(([, names, value]) =>
+      [...names!.matchAll(/`(\w+)`/g)].map(([, name]) => [name, value === 'true']),
+    )
+    expect(Object.fromEntries(said)).toEqual(
+      Object.fromEntries(providers.map(({ name, snapshotInterrupts }) => [name, snapshotInterrupts])),
+    )
+  })
+
+  it('docs/providers.md has the settings of the providers', () => {
+    expect(read('docs/providers.md'), 'run: node scripts/settings-table.ts').toContain(settingsTable())
   })
 
   it('the README’s picture shows the commands of its script', () => {

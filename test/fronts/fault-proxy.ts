@@ -22,6 +22,8 @@ export type Fault =
   /** This many bytes of the response; then the connection ends or stalls. */
   | { readonly kind: 'cut-at'; readonly bytes: number }
   | { readonly kind: 'stall-at'; readonly bytes: number }
+  /** All other connections end before the server sees the request. */
+  | { readonly kind: 'cut-others' }
   /** The server gets the request twice, and the second response is used. */
   | { readonly kind: 'duplicate' }
 
@@ -98,6 +100,8 @@ export class FaultProxy {
       return void answer
         .writeHead(fault.status, { 'content-type': 'text/html', ...fault.headers })
         .end(fault.body)
+    if (fault?.kind === 'cut-others')
+      for (const socket of this.#open) if (socket !== incoming.socket) socket.destroy()
     if (fault?.kind === 'delay') await new Promise((resolve) => setTimeout(resolve, fault.ms))
     if (fault?.kind === 'duplicate') await bytesOf(await this.#pass(incoming, line, body))
     const got = await this.#pass(incoming, line, body)

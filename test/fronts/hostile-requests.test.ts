@@ -5,7 +5,6 @@ import Fastify from 'fastify'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FrontPlace } from '../../packages/daemon/src/fronts/front.ts'
 import { allFronts } from '../../packages/daemon/src/fronts/index.ts'
-import type { DaemonProvider } from '../../packages/daemon/src/sessions/index.ts'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 
 /**
@@ -31,7 +30,7 @@ beforeAll(async () => {
   daemon = await startTestDaemon(
     { fronts: { e2b: listen, vercel: listen, daytona: listen, opensandbox: listen } },
     {
-      provider: provider as unknown as DaemonProvider,
+      provider: provider,
       log: { debug: quiet, info: quiet, warn: quiet, error },
     },
   )

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import vm from 'node:vm'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildRunner } from '../../packages/engine/src/runner/build-runner.ts'
+import { buildProgram, buildRunner } from '../../packages/engine/src/runner/build-runner.ts'
 import { packages } from '../../scripts/packages.ts'
 import { packAll } from '../../scripts/release/pack.ts'
 
@@ -78,7 +78,7 @@ describe('the packed SDK', () => {
       daytona: 'sdk_missing',
       e2b: 'sdk_missing',
       vercel: 'sdk_missing',
-      modal: 'unsupported',
+      modal: null,
     })
   })
 
@@ -88,7 +88,7 @@ describe('the packed SDK', () => {
     await inFolder('tsc', ...options, 'use.ts').catch(({ stdout }) => expect.fail(stdout))
     await writeFile(path.join(folder, 'misuse.ts'), useFromTypeScript.replaceAll('// @ts-expect-error', '//'))
     await expect(inFolder('tsc', ...options, 'misuse.ts')).rejects.toMatchObject({
-      stdout: expect.stringContaining("Property 'pause' does not exist"),
+      stdout: expect.stringContaining("Property 'pause' is missing in type 'LocalCapabilities'"),
     })
   })
 
@@ -182,8 +182,10 @@ describe('the packed daemon, engine and command', () => {
     await run(process.execPath, ['scripts/build.ts'], { cwd: root })
     // A runner for the other processor is not needed here; `npm run release` builds both.
     runner = await buildRunner().catch(() => undefined)
-    const runners = runner === undefined ? [] : [{ arch: process.arch, file: runner }]
-    const tarballs = await packAll(runners, path.join(folder, 'tarballs'))
+    const gateway = runner === undefined ? undefined : await buildProgram('gateway')
+    const files = runner === undefined || gateway === undefined ? undefined : { runner, gateway }
+    const binaries = files === undefined ? [] : [{ arch: process.arch, files }]
+    const tarballs = await packAll(binaries, path.join(folder, 'tarballs'))
     expect(tarballs).toHaveLength(packages.length - (runner === undefined ? 2 : 1))
     const ours = tarballs.map(({ name, file }) => [name, `file:${file}`])
     await writeFile(
@@ -201,7 +203,7 @@ describe('the packed daemon, engine and command', () => {
 
   it('each entry can be imported, and is used: a daemon, its client, its provider, the engine', async () => {
     const entries: string[] = []
-    for (const name of ['sdk', 'cloudflare', 'runner-client', 'engine', 'daemon']) {
+    for (const name of ['sdk', 'cloudflare', 'runner-client', 'database', 'registry', 'engine', 'daemon']) {
       const manifest = path.join(folder, 'node_modules/@sandkasten', name, 'package.json')
       for (const entry of Object.keys(JSON.parse(await readFile(manifest, 'utf8')).exports))
         if (entry !== './package.json') entries.push(path.posix.join('@sandkasten', name, entry))
@@ -235,6 +237,7 @@ describe('the packed daemon, engine and command', () => {
     if (runner === undefined) return skip('the runner is built with Rust, which is not here')
     const installed = path.join(folder, `node_modules/@sandkasten/runner-linux-${process.arch}`)
     await access(path.join(installed, 'runner'), constants.X_OK)
+    await access(path.join(installed, 'gateway'), constants.X_OK)
     const { os, cpu } = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8'))
     expect({ os, cpu }).toEqual({ os: ['linux'], cpu: [process.arch] })
     await writeFile(path.join(folder, 'locate.js'), useLocate)
@@ -353,7 +356,7 @@ import { autoDetectProvider, detectionTable } from '@sandkasten/sdk/auto'
 const answers = {}
 for (const { provider, variables, sdk } of detectionTable.filter((row) => row.sdk && row.variables[0])) {
   const env = Object.fromEntries(variables[0].map((name) => [name, 'x']))
-  const answer = await Promise.resolve().then(() => autoDetectProvider({ env }).list()).catch((error) => error)
+  const answer = await Promise.resolve().then(() => autoDetectProvider({ env })?.list() ?? { code: null }).catch((error) => error)
   const told = answer.code !== 'sdk_missing' || (answer.message + answer.hint).includes('npm install ' + sdk)
   answers[provider] = told ? answer.code : 'the install line is missing'
 }
@@ -361,7 +364,7 @@ console.log(JSON.stringify(answers))
 `
 
 const useFromTypeScript = `
-import { type SandboxHandle, supports } from '@sandkasten/sdk'
+import { type SandboxHandle, type SandboxProvider, supports } from '@sandkasten/sdk'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { conformance } from '@sandkasten/sdk/testing'
@@ -378,6 +381,8 @@ await sandbox.pause()
 if (supports(sandbox, 'pause')) await sandbox.pause()
 await uploadProject(sandbox, { projectDir: '.' })
 export async function any(handle: SandboxHandle) { await handle.pause() }
+export const every: SandboxProvider[] = [new LocalProvider(), new MemoryProvider(), new VercelProvider()]
+await any(sandbox)
 export { code, MemoryProvider, conformance }
 `
 

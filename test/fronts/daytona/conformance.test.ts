@@ -29,7 +29,12 @@ else {
   let daemon: SpawnedDaemon | undefined
   let store: Store | undefined
   const provider = () =>
-    new DaytonaProvider({ apiKey, apiUrl: `${daemon!.fronts.daytona}/api`, target: 'local' })
+    new DaytonaProvider({
+      apiKey,
+      apiUrl: `${daemon!.fronts.daytona}/api`,
+      target: 'local',
+      runtimes: { node24: 'host' },
+    })
   describe('on the front', () => {
     // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
@@ -48,6 +53,7 @@ else {
           preview_listen: '127.0.0.1:0',
           data_dir: folder,
           isolator: 'oci',
+          allowed_networks: ['none', 'open', 'policy'],
           api_key: apiKey,
           log_level: 'silent',
           fronts: { daytona: { listen: '127.0.0.1:0' } },
@@ -59,6 +65,7 @@ else {
       reopen: provider,
       limits,
       commands: posixCommands({ server: 'node' }),
+      without: { connect: 'the engine’s own suite tries connections, between servers of its own' },
       async leftovers(sessionId) {
         const sandbox = (await store!.sessions.get(sessionId))?.sandbox_id
         if (!sandbox) throw new Error(`The session ${sessionId} never had a sandbox.`)

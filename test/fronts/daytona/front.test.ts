@@ -129,7 +129,7 @@ describe.skipIf(missing !== undefined)(`Daytona’s front${missing ? ` (${missin
     expect(await status(sandbox.resize({ cpu: 2 }))).toBe(501)
     expect(await status(sandbox.createSshAccess())).toBe(501)
     expect(await status(daytona.volume.list())).toBe(501)
-    expect(await status(daytona.create({ networkAllowList: '10.0.0.0/8' }))).toBe(501)
+    expect(await status(daytona.create({ networkAllowList: '10.0.0.0/8' }))).toBe(403)
     expect(await status(daytona.create({ image: 'no/such:image' }))).toBe(400)
     expect(await status(daytona.create({ snapshot: 'no-such-snapshot' }))).toBe(404)
     expect(await status(daytona.create({ name: 'main' }))).toBe(409)

@@ -147,7 +147,7 @@ describe('the E2B provider under faults', () => {
     let sandbox: SandboxHandle
     beforeAll(async () => {
       proxy.rules()
-      sandbox = (await provider().create()) as unknown as SandboxHandle
+      sandbox = await provider().create()
     })
     afterAll(() => sandbox?.destroy())
     const counted = (file: string) => ({ cmd: 'sh', args: ['-c', `echo ran >> ${file}; seq 1 50000`] })
@@ -194,6 +194,67 @@ describe('the E2B provider under faults', () => {
       proxy.rules()
       expect((await shell.exec('echo "$KEPT"; cat cut')).output).toBe('yes\nbegun\nover\n')
       expect(await shell.close()).toBe(true)
+    })
+
+    it('a program whose stream is cut is found by another provider, which goes on where the first was cut', async () => {
+      const lines = Array.from({ length: 20_000 }, (_, line) => `line ${line}\n`).join('')
+      const script = 'seq -f "line %g" 0 19999; exit 5'
+      const process = await sandbox.spawn({ cmd: 'sh', args: ['-c', script], execId: 'cut', detached: true })
+      proxy.rules({ on: start, fault: { kind: 'cut-at', bytes: 60_000 } })
+      let text = ''
+      let last = 0
+      const read = async (events: ReturnType<typeof process.output>) => {
+        for await (const event of events) {
+          if (event.type === 'stdout') text += Buffer.from(event.data).toString()
+          last = event.seq
+        }
+      }
+      expect((await failure(read(process.output()))).code).toBe('connection_lost')
+      proxy.rules()
+      const again = await (await provider().get(sandbox.id)).getProcess('cut')
+      await read(again.output({ after: last }))
+      expect(text === lines, `${text.length} of ${lines.length} characters`).toBe(true)
+      expect((await again.status()).exit?.exitCode).toBe(5)
+    })
+
+    it.each<[name: string, request: RegExp, save: () => Promise<unknown>]>([
+      [
+        'snapshot()',
+        /^POST \/sandboxes\/[^/]+\/snapshots$/,
+        async () => provider().deleteSnapshot((await sandbox.snapshot()).snapshotId),
+      ],
+      [
+        'fork()',
+        /^POST \/sandboxes\/[^/]+\/fork$/,
+        async () => (await sandbox.fork()).map((copy) => !(copy instanceof Error) && copy.destroy()),
+      ],
+    ])('%s cuts the streams of programs, as at the vendor; they go on', async (name, request, save) => {
+      const begun = Promise.withResolvers<void>()
+      const line = `echo before; while ! test -e "${name}"; do sleep 0.02; done; echo after`
+      const running = sandbox.runCommand({
+        cmd: 'sh',
+        args: ['-c', line],
+        onStdout: () => begun.resolve(),
+      })
+      running.catch(() => {})
+      await begun.promise
+      const terminal = await sandbox.openTerminal()
+      proxy.rules({ on: request, fault: { kind: 'cut-others' } })
+      await save()
+      expect(proxy.count(request)).toBe(1)
+      await sandbox.files.writeFile(name, '')
+      expect((await running).stdout).toBe('before\nafter\n')
+      await terminal.write('exit 7\n')
+      let exit: number | undefined
+      for await (const event of terminal.output()) if (event.type === 'exit') exit = event.exitCode
+      expect(exit).toBe(7)
+    })
+
+    it('a command works although the agent in the sandbox was deleted', async () => {
+      const run = () => sandbox.runCommand({ cmd: 'echo', args: ['on'] })
+      await run()
+      await sandbox.runCommand({ cmd: 'sh', args: ['-c', 'rm /tmp/.sandkasten/bin/agent-*'] })
+      expect((await run()).stdout).toBe('on\n')
     })
 
     it('a truncated file is an error, never a shorter file', async () => {

@@ -408,15 +408,16 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
 
     it('reports unsupported features', async () => {
       const refused = [
-        { network: { allowOut: ['1.1.1.1'], denyOut: ['0.0.0.0/0'] } },
         { network: { egressProxy: { address: 'proxy:1080' } } },
         { volumeMounts: { '/data': 'volume' } },
       ]
       for (const options of refused)
         await expect(e2b.Sandbox.create(options)).rejects.toMatchObject({ statusCode: 400 })
-      await expect(e2b.Sandbox.create({ network: { allowOut: ['1.1.1.1'] } })).rejects.toMatchObject({
-        statusCode: 403,
-      })
+      // Neither open nor policies are allowed here.
+      for (const denyOut of [[], ['0.0.0.0/0']])
+        await expect(
+          e2b.Sandbox.create({ network: { allowOut: ['1.1.1.1'], denyOut } }),
+        ).rejects.toMatchObject({ statusCode: 403 })
       await expect(box.updateNetwork({ allowInternetAccess: true })).rejects.toMatchObject({
         statusCode: 403,
       })
@@ -438,7 +439,7 @@ describe.skipIf(skipped !== undefined)('the front for E2B’s SDK', () => {
     })
     expect([answer.status, answer.headers.get('x-sandkasten-note')]).toEqual([
       201,
-      'no internet access: allowed_networks does not have open',
+      'no internet access: the network open is not allowed here',
     ])
     const { sandboxID: id } = (await answer.json()) as { sandboxID: string }
     const detail = await fetch(`${url}/sandboxes/${id}`, { headers: { 'x-api-key': daemon.key } })

@@ -1,3 +1,4 @@
+import { secret } from '@sandkasten/sdk'
 import { E2BProvider, type E2BProviderOptions } from '@sandkasten/sdk/e2b'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
@@ -10,6 +11,7 @@ interface Sent {
 
 function stub(commands: object = {}) {
   const sent: Sent[] = []
+  const updates: unknown[] = []
   const now = { state: 'running', startedAt: new Date(0), endAt: new Date(8e15), metadata: {} }
   class Sandbox {
     readonly sandboxId = 'made'
@@ -26,6 +28,9 @@ function stub(commands: object = {}) {
     static async getInfo(sandboxId: string) {
       return { sandboxId, ...now }
     }
+    async updateNetwork(network: unknown) {
+      updates.push(network)
+    }
     static async kill() {
       return true
     }
@@ -33,7 +38,7 @@ function stub(commands: object = {}) {
       return `${port}-made.e2b.example`
     }
   }
-  return { sent, sdk: { Sandbox } }
+  return { sent, updates, sdk: { Sandbox } }
 }
 
 const made = async (create: object, options: E2BProviderOptions = {}) => {
@@ -47,9 +52,20 @@ describe('what the provider e2b asks of its SDK', () => {
     ['the template base', {}, {}, 'base'],
     ['the provider’s template', {}, { template: 'mine' }, 'mine'],
     ['an image', { image: 'python' }, { template: 'mine' }, 'python'],
+    ['the template of a runtime', { runtime: 'node24' }, { runtimes: { node24: 'my-node' } }, 'my-node'],
     ['a snapshot', { snapshotId: 'team/snap:default' }, { template: 'mine' }, 'team/snap:default'],
   ])('is %s', async (_, create, options, template) => {
     expect((await made(create, options)).template).toBe(template)
+  })
+
+  it('makes no call for a runtime without a template, and names those with one', async () => {
+    const { sdk, sent } = stub()
+    const provider = new E2BProvider({ apiKey: 'key', sdk, runtimes: { node22: 'my-node' } })
+    await expect(provider.create({ runtime: 'node24' })).rejects.toMatchObject({
+      code: 'unsupported',
+      hint: expect.stringMatching(/It has: node22\. .*runtimes: \{ 'node24': '…' \}/),
+    })
+    expect(sent).toEqual([])
   })
 
   it('create() passes the options in the vendor’s words; the sandbox is stopped at its timeout, and closed', async () => {
@@ -82,6 +98,35 @@ describe('what the provider e2b asks of its SDK', () => {
     expect(options).toMatchObject({ ...own, network: { ...network, allowPublicTraffic: false } })
     const open = await made({ providerOptions: { network: { allowPublicTraffic: true } } })
     expect(open.options.network).toEqual({ allowPublicTraffic: true })
+  })
+
+  it('translates a network policy, which is not mixed with the vendor’s own options', async () => {
+    const headers = { authorization: secret('model') }
+    const network = { allow: ['example.com'], transform: [{ match: { host: 'example.com' }, headers }] }
+    const { options } = await made({ network }, { secrets: { model: 'the value' } })
+    expect(options.network).toEqual({
+      allowPublicTraffic: false,
+      allowOut: ['example.com'],
+      denyOut: ['0.0.0.0/0'],
+      rules: { 'example.com': [{ transform: { headers: { authorization: 'the value' } } }] },
+    })
+    const { sdk, sent } = stub()
+    const provider = new E2BProvider({ apiKey: 'key', sdk })
+    for (const providerOptions of [{ allowInternetAccess: true }, { network: { denyOut: [] } }])
+      await expect(provider.create({ network: 'none', providerOptions })).rejects.toMatchObject({
+        code: 'invalid_argument',
+      })
+    await expect(provider.create({ network })).rejects.toMatchObject({ details: { secret: 'model' } })
+    expect(sent).toEqual([])
+  })
+
+  it('setNetwork() replaces the vendor’s whole configuration', async () => {
+    const { sdk, updates } = stub()
+    const sandbox = await new E2BProvider({ apiKey: 'key', sdk }).create({ network: 'none' })
+    await sandbox.setNetwork({ allow: ['example.com', '198.51.100.7'] })
+    await sandbox.setNetwork('open')
+    expect(updates).toEqual([{ allowOut: ['example.com', '198.51.100.7/32'], denyOut: ['0.0.0.0/0'] }, {}])
+    expect(sandbox.network).toBe('open')
   })
 
   it('makes no call for an unknown option, or one with a name of ours', async () => {

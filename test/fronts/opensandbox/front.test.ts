@@ -115,7 +115,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
     const cases: Array<[Partial<SandboxCreateOptions>, unknown[]]> = [
       [{ volumes: [{ name: 'v', host: { path: '/etc' }, mountPath: '/mnt', readOnly: true }] }, unsupported],
       [{ credentialProxy: { enabled: true } }, unsupported],
-      [{ networkPolicy: { egress: [{ action: 'allow', target: 'example.com' }] } }, unsupported],
+      [{ networkPolicy: { egress: [{ action: 'allow', target: 'example.com' }] } }, [403, 'FORBIDDEN']],
       [{ resource: { cpu: '1', gpu: '1' } }, unsupported],
       [{ extensions: { poolRef: 'pool' } }, unsupported],
       [{ image: { uri: 'host', auth: { username: 'u', password: 'p' } } }, unsupported],
@@ -383,7 +383,7 @@ describe.skipIf(missing)(`the front of OpenSandbox${missing ? ` (skipped: ${miss
       expect(await sandbox.getEgressPolicy()).toEqual({ defaultAction: 'deny', egress: [] })
       const rule = { action: 'allow', target: 'example.com' } as const
       const unsupported = [501, 'SANDBOX::API_NOT_SUPPORTED']
-      expect(await refused(sandbox.patchEgressRules([rule]))).toEqual(unsupported)
+      expect(await refused(sandbox.patchEgressRules([rule]))).toEqual([403, 'FORBIDDEN'])
       expect(await refused(sandbox.credentialVault.get())).toEqual(unsupported)
       expect((await sandbox.isolation.capabilities()).available).toBe(false)
       await expect(sandbox.isolation.create({ workspace: { path: '/tmp' } })).rejects.toThrow('NOT_SUPPORTED')

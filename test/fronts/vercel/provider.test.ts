@@ -1,3 +1,4 @@
+import { secret } from '@sandkasten/sdk'
 import { VercelProvider, type VercelProviderOptions } from '@sandkasten/sdk/vercel'
 import { afterEach, describe, expect, it } from 'vitest'
 
@@ -141,7 +142,7 @@ describe('requests of the provider vercel', () => {
       'a lifetime, ports and variables',
       { lifetimeMs: 60_000, ports: [3000, 3000, 80], envVars: { A: 'b' } },
       'POST /v3/sandboxes',
-      { timeout: 60_000, ports: [3000, 80], env: { A: 'b' } },
+      { timeout: 60_000, ports: [80, 3000], env: { A: 'b' } },
     ],
     [
       'no network',
@@ -154,6 +155,31 @@ describe('requests of the provider vercel', () => {
       { providerOptions: { networkPolicy: { allow: ['*.npmjs.org'], subnets: { deny: ['10.0.0.0/8'] } } } },
       'POST /v3/sandboxes',
       { networkPolicy: { allow: ['*.npmjs.org'], subnets: { deny: ['10.0.0.0/8'] } } },
+    ],
+    [
+      'a network policy',
+      {
+        network: {
+          allow: ['API.example.com'],
+          transform: [
+            { match: { host: 'api.example.com', path: '/v1/' }, headers: { authorization: secret('model') } },
+          ],
+        },
+      },
+      'POST /v3/sandboxes',
+      {
+        networkPolicy: {
+          allow: {
+            'api.example.com': [
+              {
+                match: { path: { startsWith: '/v1/' } },
+                transform: [{ headers: { authorization: 'the value' } }],
+              },
+            ],
+          },
+          subnets: { allow: [], deny: [] },
+        },
+      },
     ],
     [
       'a disk that is not kept',
@@ -169,11 +195,33 @@ describe('requests of the provider vercel', () => {
     ],
   ]
   it.each(options)('contain %s in the vendor’s words', async (_, create, line, body) => {
-    const { vendor } = await made(create)
+    const { vendor } = await made(create, { ...three, secrets: { model: 'the value' } })
     expect(vendor.asked).toHaveLength(1)
     expect(vendor.asked[0]).toMatchObject({ line, body })
     const wanted = new Set([...Object.keys(body), 'projectId', 'ports', 'env', 'name', 'tags'])
     expect(Object.keys(vendor.asked[0]!.body).filter((key) => !wanted.has(key))).toEqual([])
+  })
+
+  it('setNetwork() changes the sandbox and its run, and secrets are in the handle by name only', async () => {
+    const { vendor, sandbox } = await made({ network: 'none' }, { ...three, secrets: { model: 'the value' } })
+    expect(sandbox.network).toBe('none')
+    const headers = { authorization: secret('model') }
+    const transform = [{ match: { host: 'example.com' }, headers }]
+    await sandbox.setNetwork({ allow: ['example.com'], transform })
+    const rules = [{ transform: [{ headers: { authorization: 'the value' } }] }]
+    const policy = { allow: { 'example.com': rules }, subnets: { allow: [], deny: [] } }
+    expect(vendor.of(/^PATCH/).map(({ body }) => body.networkPolicy)).toEqual([policy])
+    expect(vendor.of(/network-policy$/).map(({ body }) => body)).toEqual([policy])
+    expect(JSON.stringify(sandbox.network)).not.toContain('the value')
+    expect(sandbox.network).toMatchObject({ transform: [{ headers }] })
+    const refused = sandbox.setNetwork({ allow: ['example.com:22'] })
+    await expect(refused).rejects.toMatchObject({ code: 'unsupported', details: { rule: 'allow[0]' } })
+    expect(vendor.of(/^PATCH/)).toHaveLength(1)
+  })
+
+  it('are not sent with two networks', async () => {
+    const both = { network: 'none', providerOptions: { networkPolicy: 'allow-all' } } as const
+    await expect(made(both)).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
   const deleted = (vendor: Vendor) =>
