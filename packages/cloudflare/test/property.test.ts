@@ -6,10 +6,10 @@
 import { parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
 import { unstable_readConfig as readWranglerConfig } from 'wrangler'
+import { type Random, random, seeds } from '../../../test/random.ts'
 import { sync } from '../src/sync.ts'
 import { CORPUS } from './corpus.ts'
 import { type Project, project, sandbox } from './project.ts'
-import { type Random, random, seeds } from './random.ts'
 
 const BASES = ['shell', 'python', 'code-interpreter', 'data', 'scratch']
 const CLASSES = ['ShellSandbox', 'PythonSandbox', 'Interpreter', 'DataBox', 'Scratch', 'Another', 'LastOne']

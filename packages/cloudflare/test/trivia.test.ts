@@ -1,12 +1,12 @@
 /** K1 with random comments and blanks at token boundaries of every specimen: add, then undo. */
 import { createScanner, parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
+import { type Random, random, seeds } from '../../../test/random.ts'
 import { applyEdits } from '../src/apply/apply.ts'
 import type { Edit } from '../src/plan/edits.ts'
 import { plan } from '../src/plan/plan.ts'
 import { emptyRecord } from '../src/plan/record.ts'
 import { CORPUS } from './corpus.ts'
-import { type Random, random, seeds } from './random.ts'
 
 const TRIVIA = [
   ' ',
