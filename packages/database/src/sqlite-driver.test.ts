@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -37,7 +39,34 @@ describe('another program’s lock', () => {
     await write
     other.close()
   })
+
+  it('is waited for while it recovers the file after a kill', async () => {
+    await database.close()
+    const other = spawn('python3', ['-c', recovering, `${file}-shm`], { stdio: ['pipe', 'pipe', 'inherit'] })
+    await once(other.stdout, 'data')
+    let opened = false
+    const opening = Database.open<NoteTables>({ file }, noteSchema).then((again) => {
+      opened = true
+      return again
+    })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(opened).toBe(false)
+    other.stdin.end()
+    database = await opening
+  })
 })
+
+/** Holds SQLite's locks for use (128), writing (120) and recovery (122) of an empty index until its stdin ends. */
+const recovering = `
+import fcntl, os, sys
+index = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(index, 32768)
+fcntl.lockf(index, fcntl.LOCK_SH, 1, 128)
+fcntl.lockf(index, fcntl.LOCK_EX, 1, 120)
+fcntl.lockf(index, fcntl.LOCK_EX, 1, 122)
+print("locked", flush=True)
+sys.stdin.read()
+`
 
 describe('a full disk', () => {
   const text = 'x'.repeat(100_000)

@@ -181,8 +181,10 @@ class SqliteConnection implements DatabaseConnection {
   }
 }
 
+/** Another process holds the lock, or recovers the file after a process was killed (`SQLITE_BUSY_RECOVERY`). */
 function isBusy(error: unknown): boolean {
-  return (error as { errcode?: number }).errcode === 5
+  const { errcode } = error as { errcode?: number }
+  return errcode === 5 || errcode === 261
 }
 
 interface Prepared {
