@@ -114,10 +114,10 @@ async function tryAs(
   expect(statSync(result, { throwIfNoEntry: false })?.uid, said).toBe(account.uid)
   const report = JSON.parse(readFileSync(result, 'utf8')) as Report
   const tests = report.testResults.flatMap((file) => file.assertionResults)
-  const failed = tests.filter(({ status }) => status === 'failed')
-  expect(
-    failed.map(({ fullName, failureMessages }) => `${fullName}: ${failureMessages?.join('\n')}`),
-  ).toEqual([])
+  const failed = tests
+    .filter(({ status }) => status === 'failed')
+    .map(({ fullName, failureMessages }) => `${fullName}: ${failureMessages?.join('\n')}`)
+  expect(failed, failed.join('\n')).toEqual([])
   expect(report.success, said).toBe(true)
   return tests
 }
