@@ -252,6 +252,7 @@
 //   DaytonaModule
 //   DaytonaProvider
 //   DaytonaProviderOptions
+//   DaytonaRuntime
 
 // @sandkasten/sdk/e2b
 //   E2BCapabilities
@@ -674,6 +675,7 @@ export interface CommandKit {
     readonly missing: string;
     server?(port: number, body: string): Command;
     connect?(host: string, port: number): Command;
+    version?(program: RuntimeProgram): Command;
 }
 
 export type CommandMatcher = string | ((call: {
@@ -731,6 +733,7 @@ export interface ConformanceOptions {
     };
     leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[];
     egress?: EgressTargets;
+    runtimes?: readonly string[];
     only?: readonly string[] | ((behaviour: Behaviour) => boolean);
     limits?: Partial<Limits>;
 }
@@ -933,12 +936,16 @@ export interface DaytonaProviderOptions {
     organizationId?: string;
     apiUrl?: string;
     target?: string;
-    runtimes?: Readonly<Record<string, string>>;
+    runtimes?: Readonly<Record<string, DaytonaRuntime>>;
     sdk?: DaytonaModule | (() => Promise<DaytonaModule>);
     requestTimeoutMs?: number;
     startTimeoutMs?: number;
     env?: Readonly<Record<string, string | undefined>>;
 }
+
+export type DaytonaRuntime = string | {
+    readonly image: string;
+};
 
 export interface DaytonaSandboxObject {
     readonly id: string;
@@ -1782,6 +1789,7 @@ export declare class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     fault(rule: FaultRule): Fault;
     reopen(): MemoryProvider;
     networkOf(sandboxId: string): NormalNetwork | undefined;
+    runtimeOf(sandboxId: string): string | undefined;
     running(sandboxId: string): string[];
 }
 
@@ -1964,7 +1972,7 @@ export interface Opening {
     readonly snapshotId?: string;
 }
 
-export type OptionalProgram = 'server' | 'connect';
+export type OptionalProgram = 'server' | 'connect' | 'version';
 
 export interface OutputBudget {
     take(bytes: number): boolean;
@@ -2708,7 +2716,7 @@ export interface SandboxReattach<C extends Capabilities> {
     listProcesses(options?: CallOptions): Promise<ProcessInfo[]>;
 }
 
-export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'>;
+export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'runtime' | 'ports' | 'network'>;
 
 export interface SandboxRecord {
     readonly version: 1;
@@ -2895,6 +2903,7 @@ export declare class Session {
     note(behaviour: Behaviour): string | undefined;
     excuse(behaviour: Behaviour): string | undefined;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     shared(group: string): Promise<AnySandbox>;
     reopened(): Promise<AnyProvider | undefined>;
     leftovers(sandboxId: string): Promise<readonly string[] | undefined>;
@@ -3306,6 +3315,7 @@ export declare class Trial {
     marked<T extends CreateSandboxOpts>(options: T): T;
     adopt(sandbox: AnySandbox): AnySandbox;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     connect({ host, port }: NetworkTarget): Command;
     run(sandbox: Pick<AnySandbox, 'runCommand'>, command: Command, options?: Omit<RunCommandOptions, 'cmd' | 'args'>): Promise<import("../spec/process.ts").CommandResult>;
     spawn(sandbox: Pick<AnySandbox, 'spawn'>, command: Command, options?: Omit<SpawnOptions, 'cmd' | 'args'>): Promise<ProcessHandle>;
@@ -3513,7 +3523,7 @@ export declare function checkCount(value: unknown, option: string, max: number):
 
 export declare function checkMs(value: unknown, option: string): number;
 
-export declare function checkRuntimes(runtimes: unknown, provider: string): Record<string, string>;
+export declare function checkRuntimes<T = string>(runtimes: Readonly<Record<string, T>> | undefined, provider: string, nameOf?: (value: unknown) => unknown): Record<string, T>;
 
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
@@ -3743,7 +3753,7 @@ export declare function localDriver(options?: LocalProviderOptions & {
     name?: string;
 }): LocalDriver;
 
-export declare function mappedRuntime(provider: string, runtime: string, runtimes: Readonly<Record<string, string>>, kind: string): string;
+export declare function mappedRuntime<T>(provider: string, runtime: string, runtimes: Readonly<Record<string, T>>, kind: string): T;
 
 export declare function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean;
 
@@ -3755,7 +3765,7 @@ export declare const memoryEgress: EgressTargets;
 
 export declare function needHostRuntime(provider: string, runtime: string, options: HostProgramsOptions): Promise<void>;
 
-export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string): SandboxError;
+export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string, cause?: unknown): SandboxError;
 
 export declare function normalizeNetwork(network: unknown): NormalNetwork;
 

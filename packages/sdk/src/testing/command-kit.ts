@@ -1,3 +1,5 @@
+import type { RuntimeProgram } from '../shared/runtime.ts'
+
 export interface Command {
   readonly cmd: string
   readonly args: readonly string[]
@@ -74,6 +76,8 @@ export interface CommandKit {
    * and prints `closed` and a newline when it ends. Exits with 1 if there is no response.
    */
   connect?(host: string, port: number): Command
+  /** Prints the version of the program of a runtime, with a `v` or the program's name before it. */
+  version?(program: RuntimeProgram): Command
 }
 
 /** Variants of the grandchild of a tree. */
@@ -84,4 +88,4 @@ export interface TreeShape {
   readonly heeds?: boolean
 }
 
-export type OptionalProgram = 'server' | 'connect'
+export type OptionalProgram = 'server' | 'connect' | 'version'

@@ -1,4 +1,5 @@
 import type { CommandContext, MemoryProvider } from '../providers/memory/index.ts'
+import { parseRuntime } from '../shared/runtime.ts'
 import type { Network, NetworkRule } from '../spec/index.ts'
 import type { CommandKit } from './command-kit.ts'
 import type { EgressTargets } from './types.ts'
@@ -87,6 +88,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
   })
   add('wait-silently', ({ signal }) => forever(signal))
   add('user-id', ({ stdout }) => stdout.write('1000'))
+  add('version', async ({ args, sandboxId, stdout }) => {
+    const { program, version } = parseRuntime(provider.runtimeOf(sandboxId) ?? '') ?? {}
+    if (program !== args[0]) return 127
+    await stdout.write(`${version}.0\n`)
+    return 0
+  })
   add('connect', async ({ args, sandboxId, stdout, clock }) => {
     const reaches = () => isReached(provider.networkOf(sandboxId), args[0] ?? '', Number(args[1]))
     if (!reaches()) return 1
@@ -121,6 +128,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     daemon: (marker) => kit('daemon', marker),
     leaveChild: () => kit('leave-child'),
     userId: () => kit('user-id'),
+    version: (program) => kit('version', program),
     connect: (host, port) => kit('connect', host, String(port)),
     script: '#!kit-script\n',
     missing: 'kit-missing',

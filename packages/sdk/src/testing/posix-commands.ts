@@ -39,6 +39,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     missing: 'sandkasten-no-such-program',
     server: serve,
     connect,
+    version: (program) => ({ cmd: program === 'python' ? 'python3' : program, args: ['--version'] }),
   }
 }
 

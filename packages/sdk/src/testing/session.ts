@@ -72,6 +72,10 @@ export class Session {
     throw new Error('The conformance kit has no targets. Pass `egress`.')
   }
 
+  get runtimes(): readonly string[] {
+    return this.#options.runtimes ?? []
+  }
+
   async shared(group: string): Promise<AnySandbox> {
     let sandbox = this.#shared.get(group)
     if (!sandbox) {
@@ -112,9 +116,11 @@ export class Session {
   }
 
   #has(program: OptionalProgram): boolean {
-    return (
-      this.commands[program] !== undefined && (program !== 'connect' || this.#options.egress !== undefined)
-    )
+    const { egress, without = {} } = this.#options
+    if (program === 'connect' && egress === undefined) return false
+    // The programs for a POSIX shell have `version`, which says nothing where a runtime is only a name.
+    if (program === 'version' && without.version !== undefined) return false
+    return this.commands[program] !== undefined
   }
 
   /** Each missing option must be explained in `without`. */
@@ -124,6 +130,7 @@ export class Session {
     const given: Record<string, unknown> = { reopen, leftovers }
     if (ports) given.server = this.#has('server')
     if (egress) given.connect = this.#has('connect')
+    if (this.provider.createOptions.has('runtime')) given.version = this.#has('version')
     for (const [what, value] of Object.entries(given)) {
       if (value || without[what as keyof typeof without]) continue
       throw new Error(

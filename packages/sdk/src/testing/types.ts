@@ -45,6 +45,8 @@ export interface ConformanceOptions {
   leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[]
   /** Needed by the ability `egress`, together with the program `connect`. */
   egress?: EgressTargets
+  /** Runtimes that the provider must have: those that you gave it. */
+  runtimes?: readonly string[]
   /** Runs only these: ids, groups, or a predicate. */
   only?: readonly string[] | ((behaviour: Behaviour) => boolean)
   limits?: Partial<Limits>

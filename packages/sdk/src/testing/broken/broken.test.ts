@@ -92,6 +92,7 @@ function run(
     egress: memoryEgress,
     leftovers: (id) => working.running(id),
     without: { server: 'memory has no network', reopen: 'the broken object is the one to look at' },
+    runtimes: ['node24'],
     limits: { ...limits, behaviourMs },
     only,
   })
