@@ -663,7 +663,7 @@ export interface CommandKit {
     waitTrapped(): Command;
     relay(): Command;
     flood(bytes: number, marker?: string, gate?: string): Command;
-    floodBoth(bytes: number): Command;
+    floodBoth(bytes: number, errorBytes?: number): Command;
     gate(path: string): Command;
     splitCharacter(path: string): Command;
     tree(marker: string, shape?: TreeShape): Command;

@@ -39,8 +39,8 @@ export interface CommandKit {
    * first waits until that file exists.
    */
   flood(bytes: number, marker?: string, gate?: string): Command
-  /** Prints this many bytes of the same pattern to stdout, then as many to stderr, then as many to stdout. */
-  floodBoth(bytes: number): Command
+  /** Prints `bytes` of the same pattern to stdout, then `errorBytes` (default: `bytes`) to stderr, then `bytes` to stdout. */
+  floodBoth(bytes: number, errorBytes?: number): Command
   /** Prints `before\n`, waits until the file `path` exists, prints `after\n`. */
   gate(path: string): Command
   /** Prints `a` and the first byte of `é`; once the file `path` exists, its second byte and `z`. */

@@ -43,8 +43,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     if (args[1]) await files.writeFile(args[1], '')
   })
   add('flood-both', async ({ args, stdout, stderr }) => {
-    for (const stream of [stdout, stderr, stdout])
-      await stream.write('0123456789abcde\n'.repeat(Number(args[0]) / 16))
+    for (const [stream, bytes] of [
+      [stdout, args[0]],
+      [stderr, args[1]],
+      [stdout, args[0]],
+    ] as const)
+      await stream.write('0123456789abcde\n'.repeat(Number(bytes) / 16))
   })
   add('gate', async (context) => {
     await context.stdout.write('before\n')
@@ -119,7 +123,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     waitTrapped: () => kit('wait-trapped'),
     relay: () => kit('relay'),
     flood: (bytes, marker, gate) => kit('flood', String(bytes), marker ?? '', gate ?? ''),
-    floodBoth: (bytes) => kit('flood-both', String(bytes)),
+    floodBoth: (bytes, errorBytes = bytes) => kit('flood-both', String(bytes), String(errorBytes)),
     gate: (path) => kit('gate', path),
     splitCharacter: (path) => kit('split-character', path),
     tree: (marker, { leaves, heeds } = {}) =>
