@@ -509,6 +509,7 @@ export interface Behaviour {
     readonly needs?: readonly Ability[];
     readonly options?: readonly CreateOption[];
     readonly program?: OptionalProgram;
+    readonly fact?: OptionalFact;
     run(trial: Trial): Promise<void>;
 }
 
@@ -729,7 +730,7 @@ export interface ConformanceOptions {
     commands?: CommandKit | (() => CommandKit);
     reopen?: () => SandboxProvider | Promise<SandboxProvider>;
     without?: {
-        readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string;
+        readonly [What in OptionalProgram | OptionalFact | 'reopen' | 'leftovers']?: string;
     };
     leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[];
     egress?: EgressTargets;
@@ -1620,6 +1621,7 @@ export declare class LocalSandbox implements SandboxDriver {
     readonly sandboxId: string;
     readonly name?: string;
     readonly workdir: string;
+    readonly writablePaths: readonly string[];
     readonly ports: readonly number[];
     readonly files: LocalFiles;
     readonly folder: string;
@@ -1971,6 +1973,8 @@ export interface Opening {
     readonly reason?: SandboxErrorCode;
     readonly snapshotId?: string;
 }
+
+export type OptionalFact = 'writablePaths';
 
 export type OptionalProgram = 'server' | 'connect' | 'version';
 

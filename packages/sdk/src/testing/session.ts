@@ -62,7 +62,9 @@ export class Session {
 
   /** The stated reason why a behaviour cannot run here. */
   excuse(behaviour: Behaviour): string | undefined {
-    const { program } = behaviour
+    const { program, fact } = behaviour
+    const unknown = fact && this.#options.without?.[fact]
+    if (unknown !== undefined) return `no ${fact}: ${unknown}`
     if (program === undefined || this.#has(program) || this.note(behaviour) !== undefined) return undefined
     return `no program “${program}”: ${this.#options.without?.[program]}`
   }
