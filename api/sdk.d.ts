@@ -252,6 +252,7 @@
 //   DaytonaModule
 //   DaytonaProvider
 //   DaytonaProviderOptions
+//   DaytonaRuntime
 
 // @sandkasten/sdk/e2b
 //   E2BCapabilities
@@ -508,6 +509,7 @@ export interface Behaviour {
     readonly needs?: readonly Ability[];
     readonly options?: readonly CreateOption[];
     readonly program?: OptionalProgram;
+    readonly fact?: OptionalFact;
     run(trial: Trial): Promise<void>;
 }
 
@@ -662,7 +664,7 @@ export interface CommandKit {
     waitTrapped(): Command;
     relay(): Command;
     flood(bytes: number, marker?: string, gate?: string): Command;
-    floodBoth(bytes: number): Command;
+    floodBoth(bytes: number, errorBytes?: number): Command;
     gate(path: string): Command;
     splitCharacter(path: string): Command;
     tree(marker: string, shape?: TreeShape): Command;
@@ -674,6 +676,7 @@ export interface CommandKit {
     readonly missing: string;
     server?(port: number, body: string): Command;
     connect?(host: string, port: number): Command;
+    version?(program: RuntimeProgram): Command;
 }
 
 export type CommandMatcher = string | ((call: {
@@ -727,10 +730,11 @@ export interface ConformanceOptions {
     commands?: CommandKit | (() => CommandKit);
     reopen?: () => SandboxProvider | Promise<SandboxProvider>;
     without?: {
-        readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string;
+        readonly [What in OptionalProgram | OptionalFact | 'reopen' | 'leftovers']?: string;
     };
     leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[];
     egress?: EgressTargets;
+    runtimes?: readonly string[];
     only?: readonly string[] | ((behaviour: Behaviour) => boolean);
     limits?: Partial<Limits>;
 }
@@ -933,12 +937,16 @@ export interface DaytonaProviderOptions {
     organizationId?: string;
     apiUrl?: string;
     target?: string;
-    runtimes?: Readonly<Record<string, string>>;
+    runtimes?: Readonly<Record<string, DaytonaRuntime>>;
     sdk?: DaytonaModule | (() => Promise<DaytonaModule>);
     requestTimeoutMs?: number;
     startTimeoutMs?: number;
     env?: Readonly<Record<string, string | undefined>>;
 }
+
+export type DaytonaRuntime = string | {
+    readonly image: string;
+};
 
 export interface DaytonaSandboxObject {
     readonly id: string;
@@ -1613,6 +1621,7 @@ export declare class LocalSandbox implements SandboxDriver {
     readonly sandboxId: string;
     readonly name?: string;
     readonly workdir: string;
+    readonly writablePaths: readonly string[];
     readonly ports: readonly number[];
     readonly files: LocalFiles;
     readonly folder: string;
@@ -1782,6 +1791,7 @@ export declare class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     fault(rule: FaultRule): Fault;
     reopen(): MemoryProvider;
     networkOf(sandboxId: string): NormalNetwork | undefined;
+    runtimeOf(sandboxId: string): string | undefined;
     running(sandboxId: string): string[];
 }
 
@@ -1964,7 +1974,9 @@ export interface Opening {
     readonly snapshotId?: string;
 }
 
-export type OptionalProgram = 'server' | 'connect';
+export type OptionalFact = 'writablePaths';
+
+export type OptionalProgram = 'server' | 'connect' | 'version';
 
 export interface OutputBudget {
     take(bytes: number): boolean;
@@ -2708,7 +2720,7 @@ export interface SandboxReattach<C extends Capabilities> {
     listProcesses(options?: CallOptions): Promise<ProcessInfo[]>;
 }
 
-export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'>;
+export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'runtime' | 'ports' | 'network'>;
 
 export interface SandboxRecord {
     readonly version: 1;
@@ -2895,6 +2907,7 @@ export declare class Session {
     note(behaviour: Behaviour): string | undefined;
     excuse(behaviour: Behaviour): string | undefined;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     shared(group: string): Promise<AnySandbox>;
     reopened(): Promise<AnyProvider | undefined>;
     leftovers(sandboxId: string): Promise<readonly string[] | undefined>;
@@ -3306,6 +3319,7 @@ export declare class Trial {
     marked<T extends CreateSandboxOpts>(options: T): T;
     adopt(sandbox: AnySandbox): AnySandbox;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     connect({ host, port }: NetworkTarget): Command;
     run(sandbox: Pick<AnySandbox, 'runCommand'>, command: Command, options?: Omit<RunCommandOptions, 'cmd' | 'args'>): Promise<import("../spec/process.ts").CommandResult>;
     spawn(sandbox: Pick<AnySandbox, 'spawn'>, command: Command, options?: Omit<SpawnOptions, 'cmd' | 'args'>): Promise<ProcessHandle>;
@@ -3513,7 +3527,7 @@ export declare function checkCount(value: unknown, option: string, max: number):
 
 export declare function checkMs(value: unknown, option: string): number;
 
-export declare function checkRuntimes(runtimes: unknown, provider: string): Record<string, string>;
+export declare function checkRuntimes<T = string>(runtimes: Readonly<Record<string, T>> | undefined, provider: string, nameOf?: (value: unknown) => unknown): Record<string, T>;
 
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
@@ -3743,7 +3757,7 @@ export declare function localDriver(options?: LocalProviderOptions & {
     name?: string;
 }): LocalDriver;
 
-export declare function mappedRuntime(provider: string, runtime: string, runtimes: Readonly<Record<string, string>>, kind: string): string;
+export declare function mappedRuntime<T>(provider: string, runtime: string, runtimes: Readonly<Record<string, T>>, kind: string): T;
 
 export declare function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean;
 
@@ -3755,7 +3769,7 @@ export declare const memoryEgress: EgressTargets;
 
 export declare function needHostRuntime(provider: string, runtime: string, options: HostProgramsOptions): Promise<void>;
 
-export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string): SandboxError;
+export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string, cause?: unknown): SandboxError;
 
 export declare function normalizeNetwork(network: unknown): NormalNetwork;
 
