@@ -54,7 +54,7 @@ function tableOf(records: readonly SandboxRecord[], options: ListOptions): strin
   )
 }
 
-/** A status that the provider did not confirm is shown as `unreachable`: the sandbox may be in any. */
-export function statusOf({ status, errorMessage }: SandboxRecord): string {
-  return errorMessage !== undefined && status !== 'failed' && status !== 'destroyed' ? 'unreachable' : status
+/** The sandbox of a provider that does not answer may be in any status. */
+function statusOf({ status, unreachable }: SandboxRecord): string {
+  return unreachable ? 'unreachable' : status
 }

@@ -1,6 +1,7 @@
-import { SandboxError } from '@sandkasten/sdk'
+import { SandboxError, type SandboxInfo } from '@sandkasten/sdk'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { reconcile } from '../work/index.ts'
 import { databaseFile, openTestRegistry, type TestRegistry, wrap } from './testing/registry.ts'
 
 let good: MemoryProvider
@@ -18,31 +19,76 @@ beforeEach(async () => {
 
 const shown = async (options = {}) =>
   Object.fromEntries(
-    (await registry.sandboxes.list(options)).map(({ name, status, errorMessage }) => [
+    (await registry.sandboxes.list(options)).map(({ name, status, unreachable, errorMessage }) => [
       name,
-      { status, errorMessage },
+      { status, unreachable, errorMessage },
     ]),
   )
+/** A sandbox without remarks. */
+const fine = { status: 'running', unreachable: false, errorMessage: undefined }
 
 describe('a refreshed list', () => {
   it('remarks a provider that cannot be reached', async () => {
     await good.destroy('good-1')
     bad.instead.list = () => Promise.reject(new SandboxError('unavailable', 'It is away.'))
     expect(await shown({ refresh: true })).toEqual({
-      here: { status: 'failed', errorMessage: expect.stringContaining('no longer exists') },
-      there: { status: 'running', errorMessage: expect.stringContaining('It is away.') },
+      here: {
+        status: 'failed',
+        unreachable: false,
+        errorMessage: expect.stringContaining('no longer exists'),
+      },
+      there: { status: 'running', unreachable: true, errorMessage: expect.stringContaining('It is away.') },
     })
     // The remark is about the refresh, not about the sandbox.
-    expect((await shown()).there).toEqual({ status: 'running', errorMessage: undefined })
+    expect((await shown()).there).toEqual(fine)
+  })
+
+  it.each(['stop', 'snapshot'] as const)(
+    'clears the remark of a %s that failed, which does not make the provider unreachable',
+    async (operation) => {
+      bad.instead[operation] = () => Promise.reject(new SandboxError('provider_error', 'Not now.'))
+      const remarked = { ...fine, errorMessage: expect.stringContaining('Not now.') as string }
+      for (const clear of [
+        () => shown({ refresh: true }),
+        () => registry.sandboxes.resume('there'),
+        () => reconcile(registry.context),
+      ]) {
+        await expect(registry.sandboxes[operation]('there')).rejects.toMatchObject({ code: 'provider_error' })
+        expect((await shown()).there).toEqual(remarked)
+        await clear()
+        expect((await shown()).there).toEqual(fine)
+      }
+    },
+  )
+
+  it('keeps the reason of a status that needs one, and shows that status', async () => {
+    const strange = async (real: () => Promise<unknown>) => {
+      const found = (await real()) as SandboxInfo | SandboxInfo[]
+      const change = (info: SandboxInfo) => ({ ...info, status: 'unknown', rawStatus: 'hibernating' })
+      return Array.isArray(found) ? found.map(change) : change(found)
+    }
+    bad.instead.info = strange
+    bad.instead.list = strange
+    const unknown = {
+      status: 'unknown',
+      unreachable: false,
+      errorMessage: 'The provider reports the status “hibernating”.',
+    }
+    for (let round = 0; round < 2; round += 1) expect((await shown({ refresh: true })).there).toEqual(unknown)
+    expect((await shown()).there).toEqual(unknown)
+    bad.instead.info = undefined
+    bad.instead.list = undefined
+    expect((await shown({ refresh: true })).there).toEqual(fine)
   })
 
   it('does not wait for a provider that does not answer', async () => {
     bad.instead.list = () => new Promise(() => {})
     const started = performance.now()
     expect(await shown({ refresh: { timeoutMs: 100 } })).toEqual({
-      here: { status: 'running', errorMessage: undefined },
+      here: fine,
       there: {
         status: 'running',
+        unreachable: true,
         errorMessage:
           'Asking other for its sandboxes took longer than 100 ms. Raise the time limit, or see whether the provider has a problem.',
       },
@@ -54,7 +100,7 @@ describe('a refreshed list', () => {
     const { id } = await registry.sandboxes.get('here')
     await good.destroy('good-1')
     await registry.context.leases.operate(id, 'snapshot', async () => {
-      expect((await shown({ refresh: true })).here).toEqual({ status: 'running', errorMessage: undefined })
+      expect((await shown({ refresh: true })).here).toEqual(fine)
     })
   })
 
