@@ -1,5 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
 import { decrypt, encrypt, keyIdOf, type Place, unreadable } from './cipher.ts'
+import { leaveMemoryOutOfCores } from './core-files.ts'
 import { type Key, newKey } from './key.ts'
 import { isStaleKey } from './key-guard.ts'
 import { type KeySource, keyVariable, oldKeyVariable } from './key-source.ts'
@@ -30,6 +31,7 @@ export class SealedSecrets {
 
   /** Throws `unauthenticated` if the database has encrypted values, and the key is missing or another one. */
   static async open(values: SealedValues, source: KeySource): Promise<SealedSecrets> {
+    leaveMemoryOutOfCores()
     await values.protect()
     const secrets = new SealedSecrets(values, source)
     if (!(await secrets.#currentKey())) return secrets

@@ -21,6 +21,8 @@ export interface Task {
   readonly password?: string
   /** Kills this process before this step of the task. A step is a call of the file system or of the database. */
   readonly killAt?: number
+  /** False: as the program leaves it. True: cores have this process's memory, as is usual. */
+  readonly withMemoryInCores?: boolean
   /** How often to repeat; default 1. */
   readonly times?: number
 }
@@ -41,6 +43,7 @@ for (let round = 0; round < (task.times ?? 1); round += 1) {
   // SQLite's lock is not fair: without a pause, another process would not get it.
   if (task.times) await new Promise((resolve) => setTimeout(resolve, 20))
 }
+if (task.withMemoryInCores) fs.writeFileSync('/proc/self/coredump_filter', '0x33')
 process.stdout.write('done\n')
 if (task.mode === 'use' || task.mode === 'list') setInterval(() => {}, 1_000)
 else await store.close()
