@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { json } from 'node:stream/consumers'
+import { KillAtStep } from '../../../../test/kill-at-step.ts'
 import type { Place } from '../../src/context.ts'
 import { openCredentials } from '../../src/credentials/index.ts'
 import { openStore } from '../../src/store/index.ts'
@@ -86,23 +86,10 @@ async function use(): Promise<void> {
   console.error(await credentials.setup(provider, wrong).catch((error: unknown) => error))
 }
 
-/** Patches the calls that change files and the database, as they are used by the program. */
+/** The steps are the calls that change files and the database, as they are used by the program. */
 function killBeforeStep(killAt: number): void {
-  let steps = 0
-  const counted = <T extends object>(owner: T, names: ReadonlyArray<keyof T & string>) => {
-    for (const name of names) {
-      const original = owner[name] as (...args: unknown[]) => unknown
-      Object.defineProperty(owner, name, {
-        value(this: unknown, ...args: unknown[]) {
-          steps += 1
-          if (steps === killAt) process.kill(process.pid, 'SIGKILL')
-          return Reflect.apply(original, this, args)
-        },
-      })
-    }
-  }
-  counted(fs, ['openSync', 'writeFileSync', 'fsyncSync', 'closeSync', 'renameSync', 'rmSync'])
+  const kill = new KillAtStep(killAt)
+  kill.methods(fs, ['openSync', 'writeFileSync', 'fsyncSync', 'closeSync', 'renameSync', 'rmSync'])
   syncBuiltinESMExports()
-  counted(DatabaseSync.prototype, ['exec'])
-  counted(StatementSync.prototype, ['run', 'all'])
+  kill.database()
 }
