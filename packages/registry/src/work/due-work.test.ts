@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { databaseFile, gate, killHolder, wrap } from '../lifecycle/testing/registry.ts'
 import type { WorkReport } from '../types.ts'
 import { openProcess, type ProcessOptions } from './testing/process.ts'
+import { hasWorker } from './worker-sign.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -399,6 +400,23 @@ describe('the loop', () => {
     await expect.poll(async () => (await process.row('demo')).operation).toBe('check')
     stop.abort()
     await loop
-    expect((await process.row('demo')).operation).toBeNull()
+    const { operation, due_at } = await process.row('demo')
+    expect(operation).toBeNull()
+    // The next process does not wait for the same provider at once.
+    expect(due_at).toBeGreaterThan(clock.now())
+  })
+
+  it('tells other processes that it runs', async () => {
+    const { process, open } = await setUp({ mostWaitMs: 50 })
+    const other = await open()
+    expect(await hasWorker(other.context)).toBe(false)
+    const stop = new AbortController()
+    const loop = process.work.loop({ signal: stop.signal })
+    await expect.poll(() => hasWorker(other.context)).toBe(true)
+    const later = { ...other.context, now: () => other.context.now() + 3 * minute }
+    expect(await hasWorker(later)).toBe(false)
+    stop.abort()
+    await loop
+    expect(await hasWorker(other.context)).toBe(false)
   })
 })

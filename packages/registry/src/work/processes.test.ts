@@ -8,6 +8,7 @@ import { LocalProvider } from '@sandkasten/sdk/local'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openProcess } from './testing/process.ts'
 import type { WorkerTask } from './testing/worker.ts'
+import { hasWorker } from './worker-sign.ts'
 
 const day = 24 * 3_600_000
 
@@ -75,7 +76,9 @@ describe('several processes', () => {
     const first = startChildOf(await start({ hangs: 'stop' }))
     await first.hangs
     expect(await process.row('demo')).toMatchObject({ operation: 'stop', status: 'running' })
+    expect(await hasWorker(process.context)).toBe(true)
     await kill(first.child)
+    expect(await hasWorker(process.context)).toBe(false)
     await start()
     await expect.poll(() => process.row('demo')).toMatchObject({ operation: null, status: 'stopped' })
     await expect.poll(() => reports.length).toBe(1)
