@@ -72,8 +72,14 @@ async function attempt(what: string, name: string, work: () => Promise<unknown>)
     say(`end ${what} ${name}`)
   } catch (error) {
     const isExpected = SandboxError.is(error) && expected.includes(error.code)
-    say(isExpected ? `end ${what} ${name} ${error.code}` : `unexpected ${what} ${name} ${String(error)}`)
+    say(isExpected ? `end ${what} ${name} ${error.code}` : `unexpected ${what} ${name} ${reasonOf(error)}`)
   }
+}
+
+/** With SQLite's own code, which the message does not have. */
+function reasonOf(error: unknown): string {
+  const { errcode } = ((error as Error | undefined)?.cause ?? {}) as { errcode?: number }
+  return errcode === undefined ? String(error) : `${String(error)} (errcode ${errcode})`
 }
 
 /** Written at once, so that a kill loses no line. */

@@ -1,41 +1,29 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { providerKinds } from '@sandkasten/sdk/auto'
-import { DaemonProvider } from '@sandkasten/sdk/daemon'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { openRegistry, type SandboxRecord } from '../../packages/registry/src/index.ts'
+import type { SandboxRecord } from '../../packages/registry/src/index.ts'
 import { random as randomOf } from '../random.ts'
+import { type Killed, KillWorld, readFileOf, secret } from './kill-world.ts'
 import type { KilledTask } from './killed.ts'
 
-/** `SEED=7 KILLS=1000` repeats the choices of a run, or makes a longer one. */
+/**
+ * `SEED=7` repeats the choices of a run, but not the moments of its kills: `step-kills.test.ts` does that. `KILLS=200`
+ * is the long run, half of it there.
+ */
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-const wantedKills = Number(process.env.KILLS ?? 200)
+const wantedKills = Number(process.env.KILLS ?? 120) / 2
 const random = randomOf(seed)
 
 const names = ['one', 'two', 'three']
 const kept = 'kept'
-const secret = 'sk-value-of-a-variable'
-let daemon: TestDaemon
-let provider: DaemonProvider
-let dataDir: string
-const children = new Set<ChildProcess>()
-/** How often a process was killed in each operation. */
+let world: KillWorld
+/** How often a process was killed in the middle of each operation. */
 const killedIn: Record<string, number> = {}
 
 beforeAll(async () => {
-  daemon = await startTestDaemon({ quotas: { snapshots: 10_000 } })
-  provider = new DaemonProvider({ url: daemon.daemon.url, apiKey: daemon.key })
-  dataDir = await mkdtemp(path.join(tmpdir(), 'sk-kills-'))
+  world = await KillWorld.start()
 })
 afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL')
-  await daemon?.stop()
-  await rm(dataDir, { recursive: true, force: true })
+  await world?.stop()
   console.log(`SEED=${seed}, killed in ${JSON.stringify(killedIn)}`)
 })
 
@@ -44,145 +32,87 @@ afterAll(async () => {
  * both are killed at a random moment. The next process must find everything explained and usable.
  */
 it('processes that are killed lose no sandbox, no name and no credential', { timeout: 900_000 }, async () => {
+  let before: string[] = [kept]
   {
-    await using registry = await open()
-    await registry.credentials.setup('daemon', { url: daemon.daemon.url, apiKey: daemon.key })
+    await using registry = await world.open()
     const { handle } = await registry.in().create({ name: kept, envVars: { SECRET: secret } })
     await handle.files.writeFile('file', 'kept')
   }
-  let output = ''
-  let next = start()
+  let next = pairOf()
   for (let kills = 0; kills < wantedKills; kills += 2) {
-    const pair = await next
-    const moments = pair.map(() => random.below(400))
-    for (const child of pair) child.begin()
-    const ended = pair.map(async (child, at) => {
-      await child.ready
-      await new Promise((resolve) => setTimeout(resolve, moments[at]))
-      return child.kill()
-    })
-    for (const said of await Promise.all(ended)) {
-      output += said
-      expect(said).not.toContain('unexpected')
-      const [, what = 'nothing'] = /begin (\w+) \w+\n$/.exec(said) ?? []
+    const pair = next
+    const outputs = await Promise.all(pair.map((child) => killedAtRandom(child, random.below(400))))
+    for (const output of outputs) {
+      expect(output).not.toContain('unexpected')
+      world.expectNoSecretIn(output, 'output')
+      const what = /begin (\w+) \w+\n$/.exec(output)?.[1] ?? 'nothing'
       killedIn[what] = (killedIn[what] ?? 0) + 1
     }
-    next = start()
-    await verify(kills)
+    next = pairOf()
+    before = await verify(kills, acknowledged(before, outputs))
   }
-  for (const child of await next) await child.kill()
-  expect(output).not.toContain(secret)
-  expect(output).not.toContain(daemon.key)
-  const wanted = wantedKills < 200 ? [] : ['create', 'resume', 'snapshot', 'destroy', 'rotate']
-  expect(Object.keys(killedIn)).toEqual(expect.arrayContaining(wanted))
+  for (const child of next) child.process.kill('SIGKILL')
+  const inTheMiddle = Object.entries(killedIn).filter(([what]) => what !== 'nothing')
+  const count = inTheMiddle.reduce((sum, [, times]) => sum + times, 0)
+  // Operations take most of the time of these processes.
+  expect(count).toBeGreaterThan(wantedKills / 2)
 })
 
-/** Starts two processes, which wait for their task. */
-async function start() {
-  return [0, 1].map(() => {
-    const script = path.join(import.meta.dirname, 'killed.ts')
-    const child = spawn(process.execPath, ['--conditions=sandkasten-source', '--no-warnings', script], {
-      stdio: 'pipe',
-      env: { PATH: process.env.PATH },
-    })
-    children.add(child)
-    const task: KilledTask = { dataDir, seed: random.below(2 ** 31), names, kept, secret }
-    let output = ''
-    const ready = new Promise<void>((resolve, reject) => {
-      for (const stream of [child.stdout, child.stderr])
-        stream.on('data', (data) => {
-          output += String(data)
-          if (output.includes('ready')) resolve()
-        })
-      child.once('close', () => reject(new Error(`It ended by itself: ${output}`)))
-    })
-    ready.catch(() => {})
-    return {
-      ready,
-      begin: () => child.stdin.end(JSON.stringify(task)),
-      async kill() {
-        const ended = once(child, 'close')
-        child.kill('SIGKILL')
-        expect((await ended)[1], output).toBe('SIGKILL')
-        children.delete(child)
-        return output
-      },
-    }
+function pairOf(): Killed[] {
+  return [0, 1].map(() => world.spawn('killed.ts'))
+}
+
+async function killedAtRandom(child: Killed, moment: number): Promise<string> {
+  const task: KilledTask = { dataDir: world.dataDir, seed: random.below(2 ** 31), names, kept, secret }
+  child.begin(task)
+  await child.printed('ready')
+  await new Promise((resolve) => setTimeout(resolve, moment))
+  child.process.kill('SIGKILL')
+  const { end, output } = await child.ended
+  expect(end, output).toBe('SIGKILL')
+  return output
+}
+
+/**
+ * The names that must exist: what existed or was acknowledged, and that no process has begun to destroy since. If both
+ * processes change a name, their order is not known, so a destroy of either counts as the last.
+ */
+function acknowledged(before: readonly string[], outputs: readonly string[]): string[] {
+  const changes = outputs.map((output) =>
+    [...output.matchAll(/^(begin destroy|end create) (\w+)$/gm)].map(([, what, name]) => ({ what, name })),
+  )
+  return [kept, ...names].filter((name) => {
+    const mine = changes
+      .map((all) => all.filter((change) => change.name === name))
+      .filter((all) => all.length > 0)
+    if (mine.length === 0) return before.includes(name)
+    if (mine.length === 1) return mine[0]!.at(-1)!.what === 'end create'
+    return mine.flat().every(({ what }) => what === 'end create')
   })
 }
 
-async function verify(kills: number): Promise<void> {
-  await using registry = await open()
+/** Returns the names that exist now. */
+async function verify(kills: number, mustExist: readonly string[]): Promise<string[]> {
+  await using registry = await world.open()
   const sandboxes = registry.in()
-  // Operations of dead processes are due at once. Afterwards no row is without an explanation.
-  expect(await registry.doDueWork()).toMatchObject({ failed: [] })
-  for (const row of await sandboxes.list()) expectExplained(row)
-  // A listing shows what no process wrote down. A request that a dead process had sent can still be at work at the daemon.
-  let rows: SandboxRecord[] = []
-  await expect
-    .poll(async () => {
-      expect(await registry.reconcile()).toMatchObject({ failed: [], unreachable: [] })
-      rows = await sandboxes.list()
-      const ids = rows.flatMap(({ providerSandboxId }) => providerSandboxId ?? [])
-      const there = (await provider.list()).filter(({ status }) => status !== 'destroyed')
-      return difference(
-        there.map(({ sandboxId }) => sandboxId),
-        ids,
-      )
-    })
-    .toEqual([])
-  for (const row of rows) expectExplained(row)
-  expect(rows.map(({ name }) => name)).toContain(kept)
-  await expect.poll(() => readFileOf(sandboxes, kept)).toBe('kept')
+  const rows = await world.recover(registry, mustExist)
+  await expect.poll(() => readFileOf(registry, kept)).toBe('kept')
 
-  // Every name can be used: what exists starts or says why not, and another can take its place.
+  // Every sandbox starts or says why not, and one name after the other is used again.
+  for (const row of rows) await expectUsable(row, () => sandboxes.resume(row.name))
   const name = names[(kills / 2) % names.length]!
-  const row = rows.find((one) => one.name === name)
-  if (row) {
-    const problem = await sandboxes.resume(name).then(
-      () => undefined,
-      (error: unknown) => error,
-    )
-    if (problem !== undefined) {
-      expect(row.status).toBe('failed')
-      expect(problem).toSatisfy((error) => SandboxError.is(error, 'not_found'))
-      expect(String(problem)).toContain(row.errorMessage)
-    }
-    await sandboxes.destroy(name)
-  }
+  if (rows.some((row) => row.name === name)) await sandboxes.destroy(name)
   await sandboxes.create({ name, envVars: { SECRET: secret } })
-
-  const folder = path.join(dataDir, 'registry')
-  for (const file of await readdir(folder)) {
-    const bytes = await readFile(path.join(folder, file), 'latin1')
-    expect(bytes.includes(secret), file).toBe(false)
-    expect(bytes.includes(daemon.key), file).toBe(false)
-  }
+  return (await sandboxes.list()).filter(({ status }) => status !== 'failed').map((row) => row.name)
 }
 
-function expectExplained(row: SandboxRecord): void {
-  expect(['running', 'paused', 'stopped', 'failed'], row.name).toContain(row.status)
-  if (row.status === 'failed') expect(row.errorMessage, row.name).toMatch(/\w/)
-  if (row.status === 'running') expect(row.providerSandboxId, row.name).toBeDefined()
-}
-
-type Sandboxes = ReturnType<Awaited<ReturnType<typeof open>>['in']>
-
-/** What the file has, or `not_running` if a late request has stopped the sandbox again. */
-async function readFileOf(sandboxes: Sandboxes, name: string): Promise<string> {
-  const { handle } = await sandboxes.resume(name)
-  return handle.files.readFile('file', 'utf8').catch((error: unknown) => {
-    if (SandboxError.is(error, 'not_running', 'interrupted')) return error.code
-    throw error
-  })
-}
-
-/** Sandboxes without a row, and rows without a sandbox. */
-function difference(there: readonly string[], ids: readonly string[]): string[] {
-  return [...there.filter((id) => !ids.includes(id)), ...ids.filter((id) => !there.includes(id))]
-}
-
-function open() {
-  const kinds = providerKinds.filter(({ provider }) => provider === 'daemon')
-  return openRegistry({ dataDir, kinds, env: {} })
+async function expectUsable(row: SandboxRecord, resume: () => Promise<unknown>): Promise<void> {
+  const problem = await resume().then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  if (problem === undefined) return
+  expect(row.status).toBe('failed')
+  expect(problem).toSatisfy((error) => SandboxError.is(error, 'not_found'))
+  expect(String(problem)).toContain(row.errorMessage)
 }

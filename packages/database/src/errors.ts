@@ -26,9 +26,19 @@ export function isDuplicate(error: unknown): boolean {
   return cause?.code === '23505' || cause?.errcode === 2067 || cause?.errcode === 1555
 }
 
+/** SQLite's result code without its details. Undefined: another error. */
+export function primaryCode(error: unknown): number | undefined {
+  const { errcode } = (error ?? {}) as { errcode?: unknown }
+  return typeof errcode === 'number' ? errcode & 0xff : undefined
+}
+
+/** `SQLITE_BUSY` and `SQLITE_PROTOCOL`: another process has a lock that it will release. */
+export const busyCodes: readonly number[] = [5, 15]
+
 function sqliteError(error: Error, errcode: number): unknown {
   const primary = errcode & 0xff
-  if (primary === 5 || primary === 6) return away('The database is locked by another program.', error)
+  if (busyCodes.includes(primary) || primary === 6)
+    return away('The database is locked by another program.', error)
   if (primary === 13) return diskFull(error)
   if ([8, 10, 14].includes(primary)) return away('The database’s file cannot be used.', error)
   return error

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Database } from './index.ts'
@@ -53,6 +53,27 @@ describe('another program’s lock', () => {
     expect(opened).toBe(false)
     other.stdin.end()
     database = await opening
+  })
+
+  it.each([
+    ['SQLITE_PROTOCOL', 15],
+    ['SQLITE_BUSY_TIMEOUT', 773],
+  ])('is waited for when it is reported as %s (%i)', async (_, errcode) => {
+    const { run } = StatementSync.prototype
+    let refusals = 2
+    StatementSync.prototype.run = function (this: StatementSync, ...args: unknown[]) {
+      if (!this.sourceSQL.startsWith('insert') || refusals === 0)
+        return Reflect.apply(run, this, args) as ReturnType<typeof run>
+      refusals -= 1
+      throw Object.assign(new Error('Refused.'), { code: 'ERR_SQLITE_ERROR', errcode })
+    }
+    try {
+      await notes.add('a', '')
+    } finally {
+      StatementSync.prototype.run = run
+    }
+    expect(refusals).toBe(0)
+    expect(await notes.ids()).toEqual(['a'])
   })
 })
 

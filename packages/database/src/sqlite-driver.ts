@@ -10,6 +10,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import { busyCodes, primaryCode } from './errors.ts'
 import { allowShrinking, protectFiles } from './sqlite-file.ts'
 
 /**
@@ -181,10 +182,12 @@ class SqliteConnection implements DatabaseConnection {
   }
 }
 
-/** Another process holds the lock, or recovers the file after a process was killed (`SQLITE_BUSY_RECOVERY`). */
+/**
+ * Another process holds the lock, recovers the file after a process was killed (`SQLITE_BUSY_RECOVERY`), or opens or
+ * closes it right now (`SQLITE_PROTOCOL`).
+ */
 function isBusy(error: unknown): boolean {
-  const { errcode } = error as { errcode?: number }
-  return errcode === 5 || errcode === 261
+  return busyCodes.includes(primaryCode(error) ?? 0)
 }
 
 interface Prepared {

@@ -1,13 +1,11 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openRegistry, type Registry } from './index.ts'
-
-const run = promisify(execFile)
+import type { ResumeTask } from './testing/resume-often.ts'
 
 let dataDir: string
 let open: Registry[]
@@ -98,28 +96,10 @@ describe('openRegistry', () => {
 const program = new URL('./testing/resume-often.ts', import.meta.url).pathname
 const node = ['--conditions=sandkasten-source', '--no-warnings', program]
 
-interface Resumed {
-  readonly incarnations: number[]
-  readonly ids: string[]
-  readonly errors: string[]
-  readonly starts: number
-}
-
-it('gives two processes with 50 threads each one start of one sandbox', async () => {
-  const registry = await registryHere()
-  const { handle } = await registry.in().create({ name: 'demo' })
-  await registry.in().stop('demo')
-  const outputs = await Promise.all([1, 2].map(() => run(process.execPath, [...node, dataDir, 'demo', '50'])))
-  const all = outputs.map(({ stdout }) => JSON.parse(stdout) as Resumed)
-  expect(all.flatMap(({ errors }) => errors)).toEqual([])
-  expect(all.flatMap(({ incarnations }) => incarnations)).toEqual(Array(100).fill(2))
-  expect(new Set(all.flatMap(({ ids }) => ids))).toEqual(new Set([handle.sandboxId]))
-  expect(all.reduce((sum, { starts }) => sum + starts, 0)).toBe(1)
-})
-
 it('finishes what a killed process left', async () => {
   const registry = await registryHere()
-  const child = spawn(process.execPath, [...node, dataDir, 'demo', 'create'], {
+  const task: ResumeTask = { dataDir, name: 'demo', threads: 0 }
+  const child = spawn(process.execPath, [...node, JSON.stringify(task)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const dead = new Promise((resolve) => child.on('exit', resolve))

@@ -5,7 +5,7 @@ import { BeatWatch, Leases } from './leases/index.ts'
 import { Resume, type Rooms, recover, ScopedSandboxes } from './lifecycle/index.ts'
 import type { Registry } from './registry.ts'
 import { type DatabaseLocation, defaultLocation, openStore } from './store/index.ts'
-import { DueWork, dueAt, HeldSandboxes, hold, reconcile, SteadyTime, Uses } from './work/index.ts'
+import { DueWork, dueAt, HeldSandboxes, hasWorker, hold, reconcile, SteadyTime, Uses } from './work/index.ts'
 
 export interface OpenRegistryOptions {
   /**
@@ -76,6 +76,7 @@ export async function openRegistry({
       in: (scope) => new ScopedSandboxes(shared, scope),
       doDueWork: (options) => due.once(options),
       work: (options) => due.loop(options),
+      hasWorker: () => hasWorker(context),
       reconcile: (options) => reconcile(context, options),
       close,
       [Symbol.asyncDispose]: close,

@@ -28,6 +28,8 @@ export interface Registry extends AsyncDisposable {
   doDueWork(options?: CallOptions): Promise<WorkReport>
   /** `doDueWork` in a loop until the signal fires. */
   work(options: CallOptions & { onReport?: (report: WorkReport) => void }): Promise<void>
+  /** Whether a process runs `work`. Without one, due work is done only by calls of `doDueWork`. */
+  hasWorker(): Promise<boolean>
   /** Compares rows with what the providers have, in both directions. */
   reconcile(options?: CallOptions & { provider?: string }): Promise<ReconcileReport>
   close(): Promise<void>

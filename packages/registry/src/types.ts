@@ -24,8 +24,11 @@ export interface SandboxRecord {
   readonly provider: string
   /** The provider's own id, while the sandbox exists there. */
   readonly providerSandboxId?: string
+  /** The last known one. */
   readonly status: RecordStatus
-  /** Why the status is `failed`, or why the last check did not succeed. */
+  /** True: the provider was asked for this record, and did not answer. `errorMessage` says why. */
+  readonly unreachable: boolean
+  /** Why the status is `failed` or `unknown`, or why the last operation or check did not succeed. */
   readonly errorMessage?: string
   /** Counts starts of the sandbox under this name. */
   readonly incarnation: number
@@ -165,7 +168,7 @@ export interface ListOptions extends CallOptions {
   provider?: string
   /** Only sandboxes of the scope's channel. */
   channel?: boolean
-  /** Ask the providers, in parallel. An unreachable provider becomes `errorMessage` of its sandboxes. */
+  /** Ask the providers, in parallel. Sandboxes of a provider that does not answer are `unreachable`. */
   refresh?: boolean | { timeoutMs: number }
   /** Also tombstones. */
   destroyed?: boolean

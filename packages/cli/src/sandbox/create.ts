@@ -4,6 +4,7 @@ import { say } from '../errors.ts'
 import { type NetworkOptions, networkOf, sdkNetwork } from '../network-choice.ts'
 import { print } from '../table.ts'
 import { canAsk } from './ask.ts'
+import { warnWithoutWorker } from './due-work.ts'
 import { interruptible } from './interrupt.ts'
 import { type Opened, openHere } from './open.ts'
 import { withSteps } from './steps.ts'
@@ -58,6 +59,7 @@ export async function create(argument: string | undefined, given: CreateOptions)
     },
   )
   print(options.json, record, () => record.name)
+  await warnWithoutWorker(opened.registry, name, asked)
   if (process.stdout.isTTY && !options.json) say(`Use it: sandkasten sandbox exec ${record.name} -- COMMAND`)
   return 0
 }

@@ -1,4 +1,5 @@
 import type { Hold } from '@sandkasten/registry'
+import { besideDueWork } from './due-work.ts'
 import { interruptible } from './interrupt.ts'
 import { openHere } from './open.ts'
 import { withSteps } from './steps.ts'
@@ -23,7 +24,8 @@ export async function holding<T>(
       { quiet: true },
     ),
   )
-  return await work(hold)
+  // Only now, so that due work does not stop this sandbox first.
+  return await besideDueWork(opened.registry, () => work(hold))
 }
 
 /** A path as the user writes it: relative to the project's folder, if the sandbox has one. */

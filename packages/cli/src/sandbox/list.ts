@@ -3,6 +3,7 @@ import { say } from '../errors.ts'
 import { timeText } from '../format.ts'
 import { waiting } from '../progress.ts'
 import { print, table } from '../table.ts'
+import { besideDueWork } from './due-work.ts'
 import { interruptible } from './interrupt.ts'
 import { openHere } from './open.ts'
 
@@ -19,20 +20,22 @@ export interface ListOptions {
 export async function list(options: ListOptions): Promise<number> {
   await using opened = await openHere()
   const timeoutMs = Math.round((options.timeout ?? 10) * 1000)
-  const records = await interruptible((signal) =>
-    waiting(
-      'asking the providers',
-      opened.sandboxes.list({
-        provider: options.provider,
-        destroyed: options.all,
-        refresh: options.refresh || options.timeout !== undefined ? { timeoutMs } : undefined,
-        signal,
-      }),
-    ),
-  )
-  if (records.length === 0 && !options.json) say('No sandboxes yet. Try: sandkasten sandbox create')
-  else print(options.json, records, () => tableOf(records, options))
-  return 0
+  return await besideDueWork(opened.registry, async () => {
+    const records = await interruptible((signal) =>
+      waiting(
+        'asking the providers',
+        opened.sandboxes.list({
+          provider: options.provider,
+          destroyed: options.all,
+          refresh: options.refresh || options.timeout !== undefined ? { timeoutMs } : undefined,
+          signal,
+        }),
+      ),
+    )
+    if (records.length === 0 && !options.json) say('No sandboxes yet. Try: sandkasten sandbox create')
+    else print(options.json, records, () => tableOf(records, options))
+    return 0
+  })
 }
 
 function tableOf(records: readonly SandboxRecord[], options: ListOptions): string {
@@ -54,7 +57,7 @@ function tableOf(records: readonly SandboxRecord[], options: ListOptions): strin
   )
 }
 
-/** A status that the provider did not confirm is shown as `unreachable`: the sandbox may be in any. */
-export function statusOf({ status, errorMessage }: SandboxRecord): string {
-  return errorMessage !== undefined && status !== 'failed' && status !== 'destroyed' ? 'unreachable' : status
+/** The sandbox of a provider that does not answer may be in any status. */
+function statusOf({ status, unreachable }: SandboxRecord): string {
+  return unreachable ? 'unreachable' : status
 }

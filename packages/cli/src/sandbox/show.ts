@@ -1,7 +1,6 @@
 import type { SandboxRecord, Use } from '@sandkasten/registry'
 import { durationText, timeText } from '../format.ts'
 import { facts, print } from '../table.ts'
-import { statusOf } from './list.ts'
 import { openHere } from './open.ts'
 
 export interface ShowOptions {
@@ -21,7 +20,7 @@ function pairsOf(record: SandboxRecord, options: ShowOptions): Array<readonly [s
   const all: Array<readonly [string, string | undefined]> = [
     ['name', record.name],
     ['description', record.label],
-    ['status', statusOf(record)],
+    ['status', record.status],
     ['problem', record.errorMessage],
     ['provider', record.provider],
     ['id there', record.providerSandboxId],

@@ -96,11 +96,33 @@ describe('a provider that does not answer', () => {
     const listed = await place.json<Array<{ name: string }>>(['list', '--refresh', '--timeout', '1'])
     expect(listed.find(({ name }) => name === 'far')).toMatchObject({
       status: 'running',
+      unreachable: true,
       errorMessage: expect.any(String),
     })
+    expect(listed.find(({ name }) => name === 'near')).toMatchObject({ unreachable: false })
+    // Not asked again: the last known status.
+    expect(await place.ok(['list'])).toMatch(/^far +daemon +running /m)
     await place.ok(['setup', 'daemon', '--url', at.daemon.url, '--stdin'], {
       input: at.env.SANDKASTEN_API_KEY,
     })
     expect(await place.ok(['list', '--refresh'])).toMatch(/^far +daemon +running /m)
+  })
+
+  it('is a remark of the sandbox until the next command succeeds', async () => {
+    const closed = createServer()
+    await once(closed.listen(0, '127.0.0.1'), 'listening')
+    const { port } = closed.address() as AddressInfo
+    await new Promise((resolve) => closed.close(resolve))
+    await place.ok(['setup', 'daemon', '--url', `http://127.0.0.1:${port}`, '--stdin', '--no-check'], {
+      input: 'sk-other',
+    })
+    expect(await place.run(['stop', 'far'])).toMatchObject({ code: 125 })
+    expect(await place.ok(['show', 'far'])).toMatch(/^status: +running\nproblem: +\S/m)
+    expect(await place.ok(['list'])).toMatch(/^far +daemon +running /m)
+    await place.ok(['setup', 'daemon', '--url', at.daemon.url, '--stdin'], {
+      input: at.env.SANDKASTEN_API_KEY,
+    })
+    await place.ok(['exec', 'far', '--', 'true'])
+    expect(await place.ok(['show', 'far'])).not.toMatch(/^problem:/m)
   })
 })

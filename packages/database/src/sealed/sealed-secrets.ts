@@ -1,9 +1,11 @@
 import { SandboxError } from '@sandkasten/sdk'
+import { databaseError } from '../errors.ts'
 import { decrypt, encrypt, keyIdOf, type Place, unreadable } from './cipher.ts'
+import { leaveMemoryOutOfCores } from './core-files.ts'
 import { type Key, newKey } from './key.ts'
 import { isStaleKey } from './key-guard.ts'
 import { type KeySource, keyVariable, oldKeyVariable } from './key-source.ts'
-import type { LockedValues, SealedValues } from './sealed-values.ts'
+import type { EraseDue, LockedValues, SealedValues } from './sealed-values.ts'
 
 /**
  * The database's fact `key_id` says which key is in use. It follows from the key, so it also tells a wrong key. Every
@@ -30,11 +32,14 @@ export class SealedSecrets {
 
   /** Throws `unauthenticated` if the database has encrypted values, and the key is missing or another one. */
   static async open(values: SealedValues, source: KeySource): Promise<SealedSecrets> {
+    leaveMemoryOutOfCores()
     await values.protect()
     const secrets = new SealedSecrets(values, source)
     if (!(await secrets.#currentKey())) return secrets
     // A rotation was interrupted, or runs in another process; then this waits for it.
     if (source.save && source.load().length > 1) await secrets.#dropOldKeys()
+    // A process could not erase what it replaced.
+    await secrets.#erase({ tries: 1 })
     return secrets
   }
 
@@ -75,18 +80,42 @@ export class SealedSecrets {
   /** Encrypts everything with a new key. Older versions of the values are removed from the database's files. */
   async rotate(): Promise<{ keyId: string; values: number }> {
     const { save } = this.#source
-    const done = await this.#values
-      .exclusively((values) => (save ? this.#rotateFile(values, save) : this.#rotateVariables(values)))
-      .finally(() => this.#dropOldKeys())
-    await this.eraseOld({ everywhere: true })
+    return this.replacing('everywhere', async () => {
+      const done = await this.#values
+        .exclusively((values) => (save ? this.#rotateFile(values, save) : this.#rotateVariables(values)))
+        .catch(async (error: unknown) => {
+          await this.#dropOldKeys().catch(() => {})
+          throw error
+        })
+      // The rotation is done. If the old key cannot be dropped now, the next process drops it.
+      await this.#dropOldKeys().catch(ignorePassing)
+      return done
+    })
+  }
+
+  /**
+   * Runs `work`, which replaces or removes values, and then removes earlier versions from the database's files. If another
+   * process reads the database for a long time, or the disk is full, the next process that opens the values does that.
+   */
+  async replacing<T>(what: EraseDue, work: () => Promise<T>): Promise<T> {
+    // Written first, because this process may die after the work.
+    await this.#values.markErase(what)
+    const done = await work()
+    await this.#erase({ tries: 20 })
     return done
   }
 
-  /** Removes earlier versions of values from the database’s files, unless other processes read it for a long time. */
-  async eraseOld(options?: { everywhere?: boolean }): Promise<void> {
-    for (let tries = 0; tries < 20; tries += 1) {
-      if (await this.#values.eraseOld(options)) return
-      await new Promise((resolve) => setTimeout(resolve, 25))
+  async #erase({ tries }: { tries: number }): Promise<void> {
+    try {
+      const due = await this.#values.eraseDue()
+      if (due === undefined) return
+      for (let round = 0; round < tries; round += 1) {
+        if (round > 0) await new Promise((resolve) => setTimeout(resolve, 25))
+        if (await this.#values.eraseOld({ everywhere: due === 'everywhere' }))
+          return await this.#values.clearErase()
+      }
+    } catch (error) {
+      ignorePassing(error)
     }
   }
 
@@ -191,6 +220,13 @@ export class SealedSecrets {
       },
     )
   }
+}
+
+/** What was done stays done if the database is locked or the disk is full just afterwards. Other errors are thrown. */
+function ignorePassing(error: unknown): void {
+  const known = databaseError(error)
+  const isFull = (error as { code?: unknown } | undefined)?.code === 'ENOSPC'
+  if (!isFull && !SandboxError.is(known, 'unavailable', 'disk_full')) throw error
 }
 
 const mostTries = 5

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
+import { busyCodes, primaryCode } from '../errors.ts'
 import type { DatabaseKind } from '../migrate.ts'
 import type { Place } from './cipher.ts'
 import type { SealedSchema } from './key-guard.ts'
@@ -10,6 +11,9 @@ export interface SealedValuesOptions extends SealedSchema {
    */
   readonly protectOnlyKeys?: boolean
 }
+
+/** What has to be erased: the write-ahead log, or pages of the database, too. */
+export type EraseDue = 'log' | 'everywhere'
 
 /** The encrypted values of all tables, and the id of the key that they are encrypted with. */
 export class SealedValues {
@@ -85,10 +89,29 @@ export class SealedValues {
       const { rows } = await sql<{ busy: number }>`pragma wal_checkpoint(truncate)`.execute(this.#db)
       return rows[0]?.busy === 0
     } catch (error) {
-      // Locked by another process.
-      if ((error as { errcode?: number }).errcode === 5) return false
+      if (busyCodes.includes(primaryCode(error) ?? 0)) return false
       throw error
     }
+  }
+
+  /** Writes down that earlier versions have to be erased. A later `everywhere` is not forgotten for a mere `log`. */
+  async markErase(what: EraseDue): Promise<void> {
+    if (this.#kind !== 'sqlite') return
+    const facts = sql.table(this.#options.facts)
+    await sql`
+      insert into ${facts} (name, value) values ('erase_due', ${what})
+      on conflict (name) do update set value = ${what} where value <> 'everywhere'`.execute(this.#db)
+  }
+
+  async eraseDue(): Promise<EraseDue | undefined> {
+    if (this.#kind !== 'sqlite') return undefined
+    const { rows } = await sql<{ value: EraseDue }>`
+      select value from ${sql.table(this.#options.facts)} where name = 'erase_due'`.execute(this.#db)
+    return rows[0]?.value
+  }
+
+  async clearErase(): Promise<void> {
+    await sql`delete from ${sql.table(this.#options.facts)} where name = 'erase_due'`.execute(this.#db)
   }
 }
 

@@ -267,7 +267,7 @@ describeOnEachDatabase('encrypted values', (newDatabase, kind) => {
       const { lease_token } = (await careless.sandboxes.take(id, 'holder', 'check'))!
       await careless.sandboxes.update(id, lease_token, { env: null, opencode_password: null })
     }
-    await one.secrets.eraseOld()
+    await one.secrets.replacing('log', async () => {})
     expect(found(before)).toBeGreaterThan(200)
     await one.secrets.rotate()
     expect(found(before)).toBe(0)
@@ -277,7 +277,7 @@ describeOnEachDatabase('encrypted values', (newDatabase, kind) => {
       const { lease_token } = (await one.store.sandboxes.take(id, 'holder', 'check'))!
       await one.store.sandboxes.update(id, lease_token, { env: null })
     }
-    await one.secrets.eraseOld()
+    await one.secrets.replacing('log', async () => {})
     expect(found(after)).toBe(0)
   })
 })

@@ -57,8 +57,8 @@ export class StoredCredentials implements Credentials {
     const { app_id } = scopeColumns(scope)
     const kind = this.#options.kinds.get(provider)
     const checked = await this.#checked(kind, settings, check ? { signal, timeoutMs } : undefined)
-    const row = await this.#write(kind, checked, { app_id, label: checkLabel(label), makeDefault, check })
-    await this.#options.secrets.eraseOld()
+    const given = { app_id, label: checkLabel(label), makeDefault, check }
+    const row = await this.#options.secrets.replacing('log', () => this.#write(kind, checked, given))
     return this.#describe(row, row.is_default === 1 ? provider : undefined)
   }
 
@@ -74,10 +74,11 @@ export class StoredCredentials implements Credentials {
       kinds.get(provider)
       return false
     }
-    const removed = await rows.delete(row.id, { force })
-    await providers.forget(row.id)
-    await secrets.eraseOld()
-    return removed
+    return secrets.replacing('log', async () => {
+      const removed = await rows.delete(row.id, { force })
+      await providers.forget(row.id)
+      return removed
+    })
   }
 
   async setDefault(provider: string, { scope }: { scope?: Scope } = {}): Promise<void> {

@@ -11,7 +11,7 @@ import { describeOnEachDatabase } from '../../../database/src/testing/each-datab
 import { labels } from '../context.ts'
 import type { DatabaseLocation } from '../store/index.ts'
 import type { ProgressStep } from '../types.ts'
-import { databaseFile, openTestRegistry, type TestRegistry } from './testing/registry.ts'
+import { openTestRegistry, type TestRegistry } from './testing/registry.ts'
 
 /** The behaviour of named sandboxes that no provider may change. */
 
@@ -52,7 +52,7 @@ for (const kind of kinds) {
     describeOnEachDatabase('named sandboxes on memory', (place) => namedSandboxes(kind, place))
   else
     describe(`named sandboxes on ${kind.name}`, () =>
-      namedSandboxes(kind, async () => ({ file: await databaseFile() })))
+      namedSandboxes(kind, async () => ({ file: path.join(folder, `${count++}.db`) })))
 }
 
 function namedSandboxes({ make, hasGit }: Kind, place: () => Promise<DatabaseLocation>): void {

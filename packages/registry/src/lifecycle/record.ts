@@ -27,6 +27,7 @@ function recordOf(row: SandboxRow, threads: readonly string[], uses: readonly Us
     provider: row.provider,
     providerSandboxId: row.provider_sandbox_id ?? undefined,
     status: row.status,
+    unreachable: false,
     errorMessage: row.error_message ?? undefined,
     incarnation: row.incarnation,
     baseUrl: row.base_url ?? undefined,

@@ -43,6 +43,14 @@ export async function refresh(
   return rows.map((row) => refreshed.get(row.id) ?? { row })
 }
 
+/** What remains of a remark after the provider has confirmed the row: the reason of a status that needs one. */
+export function remarkOf({
+  status,
+  error_message,
+}: Pick<SandboxRow, 'status' | 'error_message'>): string | null {
+  return status === 'failed' || status === 'unknown' ? error_message : null
+}
+
 /** Undefined: the provider cannot list them, so each is asked for. */
 async function infosOf(
   context: Context,
@@ -64,8 +72,9 @@ async function refreshRow(
   const at = context.now()
   if (info && info.status === row.status) {
     const expires_at = info.expiresAt?.getTime() ?? null
-    await context.store.sandboxes.note(row.id, { last_checked_at: at, expires_at })
-    return { row: { ...row, last_checked_at: at, expires_at } }
+    const seen = { last_checked_at: at, expires_at, error_message: remarkOf(row) }
+    await context.store.sandboxes.noteSeen(row, seen)
+    return { row: { ...row, ...seen } }
   }
   try {
     // The provider disagrees: ask for this one, under the lease, because the answer changes the row.

@@ -45,9 +45,10 @@ export class Resume {
     const observed = await observe({ provider, sandboxId, name: row.name, signal, timeouts })
     if (observed.status !== 'running') return undefined
     const at = now()
-    await store.sandboxes.note(id, {
+    await store.sandboxes.noteSeen(row, {
       last_used_at: at,
       last_checked_at: at,
+      error_message: null,
       expires_at: observed.expiresAt?.getTime() ?? null,
     })
     // Another process may have replaced or destroyed it while the provider answered.

@@ -86,10 +86,10 @@ export class ScopedSandboxes implements ScopedRegistry {
     const problems = new Map(refreshed.map(({ row, problem }) => [row.id, problem]))
     const shown = refreshed.map(({ row }) => row).filter((row) => (destroyed || row.live === 1) && wants(row))
     const records = await recordsOf(this.#context, shown)
-    return records.map((record) => ({
-      ...record,
-      errorMessage: problems.get(record.id) ?? record.errorMessage,
-    }))
+    return records.map((record) => {
+      const problem = problems.get(record.id)
+      return problem === undefined ? record : { ...record, unreachable: true, errorMessage: problem }
+    })
   }
 
   async resume(name: string, options: OperationOptions = {}): Promise<NamedSandbox> {

@@ -24,6 +24,21 @@ export class Facts {
     return row?.value
   }
 
+  /** Stores the fact, and replaces an earlier one. */
+  async put(name: FactName, value: string): Promise<void> {
+    const row = { name, value: bounded({ value }).value }
+    await this.#db
+      .insertInto('registry_facts')
+      .values(row)
+      .onConflict((oc) => oc.column('name').doUpdateSet({ value: row.value }))
+      .execute()
+  }
+
+  /** Removes the fact if it has this value. */
+  async remove(name: FactName, value: string): Promise<void> {
+    await this.#db.deleteFrom('registry_facts').where('name', '=', name).where('value', '=', value).execute()
+  }
+
   /** Stores the fact if it is new. Returns the stored value, which may be another process's. */
   async once(name: FactName, value: string): Promise<string> {
     await this.#db

@@ -229,10 +229,13 @@ export class Sandboxes {
     return numUpdatedRows > 0n
   }
 
-  /** What a hold sees while the sandbox runs. Changes nothing once it was stopped or replaced. */
-  async noteUse(
-    { id, incarnation }: Pick<SandboxRow, 'id' | 'incarnation'>,
-    changes: Pick<SandboxChanges, 'last_used_at' | 'last_checked_at' | 'expires_at' | 'due_at'>,
+  /** What a process sees of a sandbox without its lease. Changes nothing once its status changed or it was replaced. */
+  async noteSeen(
+    { id, incarnation, status }: Pick<SandboxRow, 'id' | 'incarnation' | 'status'>,
+    changes: Pick<
+      SandboxChanges,
+      'last_used_at' | 'last_checked_at' | 'expires_at' | 'due_at' | 'error_message'
+    >,
   ): Promise<void> {
     await this.#db
       .updateTable('sandboxes')
@@ -240,7 +243,7 @@ export class Sandboxes {
       .where('id', '=', id)
       .where('live', '=', 1)
       .where('incarnation', '=', incarnation)
-      .where('status', '=', 'running')
+      .where('status', '=', status)
       .execute()
   }
 

@@ -117,8 +117,11 @@ export interface ProviderRow {
   checked_at: number | null
 }
 
-/** `key_id`: the key that all encrypted columns are encrypted with. */
-export type FactName = 'registry_id' | 'key_id'
+/**
+ * `key_id`: the key that all encrypted columns are encrypted with. `worker`: the process that does due work in a loop, as
+ * `worker-sign.ts` writes it. `erase_due`: old versions of encrypted values that have to be erased.
+ */
+export type FactName = 'registry_id' | 'key_id' | 'worker' | 'erase_due'
 
 /** A fact about the whole registry. */
 export interface FactRow {

@@ -6,6 +6,7 @@ import type { WorkReport } from '../types.ts'
 import { Backoff } from './backoff.ts'
 import { type LaneResult, runLane } from './lane.ts'
 import { visit } from './visit.ts'
+import { WorkerSign } from './worker-sign.ts'
 
 export interface DueWorkOptions {
   /** The loop looks for new work at least this often. Default 15 seconds. */
@@ -42,6 +43,7 @@ export class DueWork {
 
   /** Does work as it becomes due, until the signal fires. Failures are reported, and end nothing. */
   async loop({ signal, onReport }: CallOptions & { onReport?: (report: WorkReport) => void }): Promise<void> {
+    const sign = new WorkerSign(this.#context)
     const tell = (report: WorkReport) => {
       if (report.done.length + report.failed.length === 0) return
       try {
@@ -54,6 +56,7 @@ export class DueWork {
       const wake = new AbortController()
       let waitMs = this.#mostWaitMs
       try {
+        await sign.show()
         for (const lane of await this.#start(signal))
           void lane.then((result) => {
             const report = reportOf([result])
@@ -69,6 +72,8 @@ export class DueWork {
       await pause(waitMs, signal, wake.signal)
     }
     await Promise.all(this.#busy.values())
+    // Without it, the sign is silent soon.
+    await sign.remove().catch(() => {})
   }
 
   /** Starts a lane for each provider with due work, unless it has one already. */

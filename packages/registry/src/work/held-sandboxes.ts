@@ -142,7 +142,10 @@ export class HeldSandboxes {
       ...(held.expiresAt !== undefined && { last_checked_at: now, expires_at: held.expiresAt }),
     }
     await this.#sandboxes
-      .noteUse(held, { ...seen, ...(row && { due_at: dueAt({ ...row, ...seen }) }) })
+      .noteSeen(
+        { ...held, status: 'running' },
+        { ...seen, ...(row && { due_at: dueAt({ ...row, ...seen }) }) },
+      )
       .catch(() => {})
   }
 }

@@ -2,7 +2,7 @@ import { type CallOptions, SandboxError, type SandboxInfo, type SandboxProvider 
 import { type Context, labels } from '../context.ts'
 import type { Lease } from '../leases/index.ts'
 import { request } from '../lifecycle/deadline.ts'
-import { check, settle } from '../lifecycle/index.ts'
+import { check, remarkOf, settle } from '../lifecycle/index.ts'
 import type { ProviderKey, SandboxRow } from '../store/index.ts'
 import type { ReconcileReport } from '../types.ts'
 import { runLane, type Visit } from './lane.ts'
@@ -191,7 +191,8 @@ async function compare(
 ): Promise<Visit> {
   const info = row.provider_sandbox_id === null ? undefined : listed.get(row.provider_sandbox_id)
   if (info && row.operation === null && info.status === row.status && isSameEnd(info, row)) {
-    await context.store.sandboxes.note(row.id, { last_checked_at: context.now() })
+    const seen = { last_checked_at: context.now(), error_message: remarkOf(row) }
+    await context.store.sandboxes.noteSeen(row, seen)
     return undefined
   }
   if (row.provider_sandbox_id === null && row.operation === null && row.status !== 'creating')

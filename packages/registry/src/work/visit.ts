@@ -14,7 +14,7 @@ import {
   stop,
 } from '../lifecycle/index.ts'
 import { canStop } from '../lifecycle/options.ts'
-import { question } from '../lifecycle/run.ts'
+import { question, retryMs } from '../lifecycle/run.ts'
 import type { SandboxRow } from '../store/index.ts'
 import type { Backoff } from './backoff.ts'
 import { dueAt, duePromises, isAhead, leadMs } from './due.ts'
@@ -53,8 +53,12 @@ async function act(context: Context, lease: Lease, backoff: Backoff): Promise<Vi
     backoff.reset(id)
     return action === undefined ? undefined : { sandbox, action }
   } catch (error) {
-    if (lease.signal.aborted) throw error
     const now = context.now()
+    if (lease.signal.aborted) {
+      // Not at once again: else each short command would wait for the same provider, and be cancelled.
+      await lease.update({ due_at: now + delayOf(lease.row, now, retryMs) }).catch(() => {})
+      throw error
+    }
     await lease.update({
       error_message: reasonText(error),
       last_checked_at: now,

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import { DatabaseSync, StatementSync } from 'node:sqlite'
 import { json } from 'node:stream/consumers'
+import { KillAtStep } from '../../../../test/kill-at-step.ts'
 import type { Place } from '../../src/context.ts'
 import { openCredentials } from '../../src/credentials/index.ts'
 import { openStore } from '../../src/store/index.ts'
@@ -21,6 +21,8 @@ export interface Task {
   readonly password?: string
   /** Kills this process before this step of the task. A step is a call of the file system or of the database. */
   readonly killAt?: number
+  /** False: as the program leaves it. True: cores have this process's memory, as is usual. */
+  readonly withMemoryInCores?: boolean
   /** How often to repeat; default 1. */
   readonly times?: number
 }
@@ -41,6 +43,7 @@ for (let round = 0; round < (task.times ?? 1); round += 1) {
   // SQLite's lock is not fair: without a pause, another process would not get it.
   if (task.times) await new Promise((resolve) => setTimeout(resolve, 20))
 }
+if (task.withMemoryInCores) fs.writeFileSync('/proc/self/coredump_filter', '0x33')
 process.stdout.write('done\n')
 if (task.mode === 'use' || task.mode === 'list') setInterval(() => {}, 1_000)
 else await store.close()
@@ -83,23 +86,10 @@ async function use(): Promise<void> {
   console.error(await credentials.setup(provider, wrong).catch((error: unknown) => error))
 }
 
-/** Patches the calls that change files and the database, as they are used by the program. */
+/** The steps are the calls that change files and the database, as they are used by the program. */
 function killBeforeStep(killAt: number): void {
-  let steps = 0
-  const counted = <T extends object>(owner: T, names: ReadonlyArray<keyof T & string>) => {
-    for (const name of names) {
-      const original = owner[name] as (...args: unknown[]) => unknown
-      Object.defineProperty(owner, name, {
-        value(this: unknown, ...args: unknown[]) {
-          steps += 1
-          if (steps === killAt) process.kill(process.pid, 'SIGKILL')
-          return Reflect.apply(original, this, args)
-        },
-      })
-    }
-  }
-  counted(fs, ['openSync', 'writeFileSync', 'fsyncSync', 'closeSync', 'renameSync', 'rmSync'])
+  const kill = new KillAtStep(killAt)
+  kill.methods(fs, ['openSync', 'writeFileSync', 'fsyncSync', 'closeSync', 'renameSync', 'rmSync'])
   syncBuiltinESMExports()
-  counted(DatabaseSync.prototype, ['exec'])
-  counted(StatementSync.prototype, ['run', 'all'])
+  kill.database()
 }

@@ -17,6 +17,8 @@ export interface Child {
 export interface SpawnOptions {
   readonly cwd?: string
   readonly nodeOptions?: readonly string[]
+  /** Without the limit that turns cores off. */
+  readonly cores?: boolean
 }
 
 const running = new Set<ChildProcess>()
@@ -26,12 +28,13 @@ export function killChildren(): void {
   for (const child of running) child.kill('SIGKILL')
 }
 
-export function spawnChild(task: Task, { cwd, nodeOptions = [] }: SpawnOptions = {}): Child {
+export function spawnChild(task: Task, { cwd, nodeOptions = [], cores = false }: SpawnOptions = {}): Child {
   const script = path.join(import.meta.dirname, 'child.ts')
-  const child = spawn(process.execPath, ['--conditions=sandkasten-source', ...nodeOptions, script], {
-    cwd,
-    stdio: 'pipe',
-  })
+  const command = [process.execPath, '--conditions=sandkasten-source', ...nodeOptions, script]
+  const [program, ...args] = cores
+    ? ['sh', '-c', 'ulimit -c unlimited; exec "$@"', 'sh', ...command]
+    : command
+  const child = spawn(program!, args, { cwd, stdio: 'pipe' })
   running.add(child)
   child.once('close', () => running.delete(child))
   child.stdin.end(JSON.stringify(task))

@@ -1,14 +1,13 @@
-import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { keySource, SealedSecrets } from '@sandkasten/database/sealed'
 import type { SandboxHandle, SandboxProvider } from '@sandkasten/sdk'
 import { onTestFinished } from 'vitest'
 import type { Context, Timeouts } from '../../context.ts'
 import { BeatWatch, Leases } from '../../leases/index.ts'
 import { type DatabaseLocation, openStore, type SandboxRow } from '../../store/index.ts'
+import { readRow } from '../../store/testing/beside.ts'
 import type { Scope } from '../../types.ts'
 import { dueAt } from '../../work/due.ts'
 import { Uses } from '../../work/uses.ts'
@@ -22,8 +21,8 @@ export interface TestRegistry {
   readonly sandboxes: ScopedSandboxes
   in(scope: Scope): ScopedSandboxes
   readonly uses: Uses
-  /** The row, also of a tombstone, read beside the registry. Only for SQLite. */
-  row(name: string): SandboxRow
+  /** The row, also of a tombstone, read beside the registry. */
+  row(name: string): Promise<SandboxRow>
   close(): Promise<void>
 }
 
@@ -36,20 +35,13 @@ export interface TestRegistryOptions {
 
 export const shortTimeouts: Timeouts = { lookMs: 2_000, changeMs: 5_000, settleMs: 400, cleanUpMs: 500 }
 
-/** An empty database file. */
-export async function databaseFile(): Promise<string> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'sk-life-'))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  return path.join(folder, 'registry.db')
-}
-
 export async function openTestRegistry(
-  place: string | DatabaseLocation,
+  location: DatabaseLocation,
   provider: SandboxProvider,
   { timeouts = {}, others = [], now = Date.now }: TestRegistryOptions = {},
 ): Promise<TestRegistry> {
-  const location = typeof place === 'string' ? { file: place } : place
-  const file = 'file' in location ? location.file : await databaseFile()
+  const folder = await mkdtemp(path.join(tmpdir(), 'sk-life-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const store = await openStore(location, { now })
   const watch = new BeatWatch()
   const uses = new Uses(store.holds, watch, now)
@@ -58,7 +50,7 @@ export async function openTestRegistry(
     store,
     leases: new Leases(store.sandboxes, watch, (...dead) => recover(context, ...dead), dueAt),
     providers: fixedProviders([provider, ...others]),
-    secrets: await SealedSecrets.open(store.sealed, keySource({ file: `${file}.key`, env: {} })),
+    secrets: await SealedSecrets.open(store.sealed, keySource({ file: path.join(folder, 'key'), env: {} })),
     uses,
     limits: { perGuild: 100, perChannel: 20 },
     timeouts: { ...shortTimeouts, ...timeouts },
@@ -76,7 +68,7 @@ export async function openTestRegistry(
   }
   onTestFinished(close)
   const scoped = (scope?: Scope) => new ScopedSandboxes({ context, resume, hold }, scope)
-  return { context, sandboxes: scoped(), in: scoped, uses, row: (name) => readRow(file, name), close }
+  return { context, sandboxes: scoped(), in: scoped, uses, row: (name) => readRow(location, name), close }
 }
 
 function fixedProviders(all: readonly SandboxProvider[]): Context['providers'] {
@@ -86,27 +78,6 @@ function fixedProviders(all: readonly SandboxProvider[]): Context['providers'] {
     of: async ({ provider }) => all.find(({ name }) => name === provider)!,
     all: async () => all.map(chosen),
   }
-}
-
-/** The newest row with this name. */
-export function readRow(file: string, name: string): SandboxRow {
-  using database = new DatabaseSync(file)
-  return database
-    .prepare('select * from sandboxes where name = ? order by live desc, created_at desc, rowid desc limit 1')
-    .get(name) as unknown as SandboxRow
-}
-
-/** Makes the process that holds the sandbox's lease a dead one, as if it had been killed right now. */
-export function killHolder(file: string, name: string): void {
-  using database = new DatabaseSync(file)
-  const row = database
-    .prepare('select id, lease_holder from sandboxes where name = ? and lease_holder is not null')
-    .get(name)
-  if (!row) throw new Error(`No process holds the lease of ${name}.`)
-  const dead = { ...JSON.parse(row.lease_holder as string), pid: spawnSync('true').pid }
-  database
-    .prepare('update sandboxes set lease_holder = ? where id = ?')
-    .run(JSON.stringify(dead), row.id as string)
 }
 
 /** A provider whose calls can be replaced, and are counted. */

@@ -2,7 +2,7 @@ import type { SandboxProvider } from '@sandkasten/sdk'
 import type { Context, Timeouts } from '../../context.ts'
 import { BeatWatch, Leases } from '../../leases/index.ts'
 import { Resume, recover, ScopedSandboxes } from '../../lifecycle/index.ts'
-import { openStore } from '../../store/index.ts'
+import { type DatabaseLocation, openStore } from '../../store/index.ts'
 import type { Scope } from '../../types.ts'
 import { DueWork, dueAt, type HeldOptions, HeldSandboxes, hold, Uses } from '../index.ts'
 
@@ -17,11 +17,11 @@ export interface ProcessOptions extends HeldOptions {
 export type TestProcess = Awaited<ReturnType<typeof openProcess>>
 
 export async function openProcess(
-  file: string,
+  location: DatabaseLocation,
   providers: readonly SandboxProvider[],
   { now = Date.now, timeouts, mostWaitMs, limits, ...heldOptions }: ProcessOptions = {},
 ) {
-  const store = await openStore({ file }, { now })
+  const store = await openStore(location, { now })
   const watch = new BeatWatch()
   const uses = new Uses(store.holds, watch, now)
   const held = new HeldSandboxes(store.sandboxes, now, heldOptions)

@@ -1,11 +1,12 @@
 /** A process that does due work in a loop, and sends its reports. Its argument: `WorkerTask` as JSON. */
 import { LocalProvider } from '@sandkasten/sdk/local'
+import type { DatabaseLocation } from '../../store/index.ts'
 import { SteadyTime } from '../steady-time.ts'
 import { counting } from './counting.ts'
 import { openProcess } from './process.ts'
 
 export interface WorkerTask {
-  readonly file: string
+  readonly database: DatabaseLocation
   readonly root: string
   /** Where calls that change a sandbox are written. */
   readonly witness: string
@@ -13,7 +14,7 @@ export interface WorkerTask {
   readonly hangs?: string
 }
 
-const { file, root, witness, hangs } = JSON.parse(process.argv[2]!) as WorkerTask
+const { database, root, witness, hangs } = JSON.parse(process.argv[2]!) as WorkerTask
 const local = new LocalProvider({ root, acceptNoIsolation: true })
 const provider = counting(local, witness, async (method) => {
   if (method !== hangs) return
@@ -21,7 +22,7 @@ const provider = counting(local, witness, async (method) => {
   await new Promise(() => {})
 })
 const { now } = new SteadyTime()
-const { work } = await openProcess(file, [provider], { now, mostWaitMs: 50 })
+const { work } = await openProcess(database, [provider], { now, mostWaitMs: 50 })
 const stop = new AbortController()
 process.on('message', (message) => {
   if (message === 'stop') stop.abort()
