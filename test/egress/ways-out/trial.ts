@@ -51,7 +51,7 @@ export async function tryAll(
   ways: readonly Way[],
   engine: Engine,
   world: World,
-  hasRoot: boolean,
+  { hasRoot, hasOpen }: { readonly hasRoot: boolean; readonly hasOpen: boolean },
 ): Promise<Trial> {
   const env = {
     WORLD_SOCKET: world.socketPath,
@@ -86,21 +86,23 @@ export async function tryAll(
 
   const [opened, publicOnly, bare] = await Promise.all([
     inside(group('closed', false, true), openedPolicy, false),
-    inside(
-      host.filter(({ asRoot }) => !asRoot),
-      'open',
-      false,
-    ),
+    hasOpen
+      ? inside(
+          host.filter(({ asRoot }) => !asRoot),
+          'open',
+          false,
+        )
+      : undefined,
     onHost(ways, world, env),
   ])
   await world.settle()
   const results = ({ attempts, outputs }: Outputs) =>
     new Map(attempts.map((attempt) => [attempt.way, resultOf(attempt, world.records, outputs)]))
-  for (const { id } of [opened, publicOnly]) await engine.destroy(id)
+  for (const one of [opened, publicOnly]) if (one) await engine.destroy(one.id)
   return {
     closed,
     opened: results(opened),
-    publicOnly: results(publicOnly),
+    publicOnly: publicOnly ? results(publicOnly) : new Map(),
     bare: results(bare),
     whileClosed,
   }
