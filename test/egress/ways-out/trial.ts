@@ -2,14 +2,14 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Network, NetworkPolicy } from '@sandkasten/sdk'
-import { METADATA, METADATA_V6, NEIGHBOURS } from '../world/addresses.ts'
+import { DAEMON, HOST, METADATA, METADATA_V6, NEIGHBOURS } from '../world/addresses.ts'
 import type { Engine } from '../world/engine.ts'
 import type { EngineMethods } from '../world/engine-worker.ts'
 import type { Reached } from '../world/records.ts'
 import type { World } from '../world/world.ts'
-import { host } from './host.ts'
 import { type Attempt, arrivals, driver, inputOf } from './reached.ts'
 import type { Way } from './way.ts'
+import { inward } from './ways.ts'
 
 export type EgressEvent = Awaited<ReturnType<EngineMethods['events']>>[number]
 
@@ -44,6 +44,9 @@ export const openedPolicy: NetworkPolicy = {
   allow: [
     ...['*.denied.example', 'doh.example', '*.wild.example', 'allowed.example'],
     ...['0.0.0.0/0', '::/0', ...NEIGHBOURS, METADATA, METADATA_V6],
+    ...Object.values(DAEMON).flatMap((port) =>
+      [HOST.lan, HOST.public, `[${HOST.v6}]`].map((address) => `${address}:${port}`),
+    ),
   ],
 }
 
@@ -88,7 +91,7 @@ export async function tryAll(
     inside(group('closed', false, true), openedPolicy, false),
     hasOpen
       ? inside(
-          host.filter(({ asRoot }) => !asRoot),
+          inward.filter(({ asRoot }) => !asRoot),
           'open',
           false,
         )

@@ -4,7 +4,6 @@ import path from 'node:path'
 import type { Duplex } from 'node:stream'
 import {
   type Capabilities,
-  type Isolation,
   SandboxError,
   type SandboxInfo,
   type VolumeAdmin,
