@@ -2,12 +2,7 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
-import {
-  type Capabilities,
-  SandboxError,
-  type SandboxInfo,
-  type VolumeAdmin,
-} from '@sandkasten/sdk'
+import { type Capabilities, SandboxError, type SandboxInfo, type VolumeAdmin } from '@sandkasten/sdk'
 import { needHostRuntime } from '@sandkasten/sdk/internal'
 import { localDriver } from '@sandkasten/sdk/local'
 import {
