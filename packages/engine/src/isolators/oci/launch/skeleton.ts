@@ -55,12 +55,13 @@ export function skeletonOf(
 }
 
 function trustEntries(
-  { authority, image }: IsolatorSpec,
+  { authority, image, layers: own = [] }: IsolatorSpec,
   layers: readonly string[],
   known: ReadonlySet<string>,
 ): SkeletonEntry[] {
   if (authority === undefined) return []
-  const files = trustFiles(authority, layers, { ownPrograms: image !== 'host' })
+  const immutable = (image === 'host' || storedImage(image) !== undefined) && own.length === 0
+  const files = trustFiles(authority, layers, { ownPrograms: image !== 'host', immutable })
   const folders = foldersOf(files).filter((path) => !known.has(path))
   return [
     ...folders.map((path) => ({ path, text: null, owner: 0 })),
