@@ -14,6 +14,8 @@ export interface SkeletonEntry {
   readonly text: string | null
   /** A file of the image on this machine, which comes before the text. */
   readonly source?: string
+  /** The whole content instead of a text. */
+  readonly data?: Buffer
   /** As the sandbox sees it. */
   readonly owner: number
   /** Default: 0755 for a folder, 0644 for a file. */
