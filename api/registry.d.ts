@@ -144,7 +144,7 @@ export interface OpenRegistryOptions {
     readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'check';
+export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'network' | 'check';
 
 export interface OperationOptions extends CallOptions {
     onProgress?: (step: ProgressStep) => void;
@@ -198,6 +198,7 @@ export interface SandboxRecord {
     readonly directory?: string;
     readonly image?: string;
     readonly ports: readonly number[];
+    readonly network?: Network;
     readonly channelId?: string;
     readonly expiresAt?: Date;
     readonly idleStopMs?: number;
@@ -218,6 +219,7 @@ export interface SandboxSettings {
     readonly resources?: SandboxResources;
     readonly user?: SandboxUser;
     readonly network?: Network;
+    readonly networkNext?: Network;
     readonly providerOptions?: Readonly<Record<string, unknown>>;
 }
 
@@ -240,6 +242,7 @@ export interface ScopedRegistry {
     }): Promise<{
         snapshotId: string;
     }>;
+    setNetwork(name: string, network: Network, options?: OperationOptions): Promise<SandboxRecord>;
     listSnapshots(options?: SnapshotListOptions): Promise<NamedSnapshot[]>;
     deleteSnapshot(snapshotId: string, options?: DeleteSnapshotOptions): Promise<boolean>;
     destroy(name: string, options?: InterruptingOptions): Promise<DestroyResult>;

@@ -171,6 +171,7 @@
 //   checkCount
 //   checkMs
 //   checkRuntimes
+//   checkSecretValue
 //   chunksOf
 //   concat
 //   encode
@@ -188,6 +189,7 @@
 //   quoteArgs
 //   randomId
 //   runtimeNames
+//   secretLimits
 //   streamOf
 //   takeSource
 //   throwIfAborted
@@ -3515,6 +3517,8 @@ export declare function checkMs(value: unknown, option: string): number;
 
 export declare function checkRuntimes(runtimes: unknown, provider: string): Record<string, string>;
 
+export declare function checkSecretValue(value: unknown, what: string): string;
+
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
 export declare function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Promise<CloneResult>;
@@ -3806,6 +3810,13 @@ export declare function runtimeNames({ node, python }: Programs): string[];
 export declare function sandboxTools(executor: SandboxExecutor, options?: SandboxToolsOptions): SandboxTool[];
 
 export declare function secret(name: string, options?: SecretOptions): SecretValue;
+
+export declare const secretLimits: {
+    readonly leastBytes: 6;
+    readonly mostBytes: 4096;
+    readonly perPolicy: 64;
+    readonly policyBytes: 65536;
+};
 
 export declare function settingsFromVariables(kind: Pick<ProviderKind, 'alternatives' | 'fields'>, env: Readonly<Record<string, string | undefined>>): ProviderSettings;
 

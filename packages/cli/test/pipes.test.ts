@@ -133,6 +133,7 @@ describe('a closed reader', () => {
     up: 'keeps running: see below',
     shell: 'needs a terminal',
     'sandbox shell': 'as above',
+    'sandbox network': 'needs a sandbox; prints with the function of sandbox show',
     'sandbox work': 'prints only what it did',
     'volumes create': 'volumes need isolation; it prints with the function of sessions create',
     'volumes get': 'as above',

@@ -1,4 +1,4 @@
-import type { CallOptions } from '@sandkasten/sdk'
+import type { CallOptions, Network } from '@sandkasten/sdk'
 import type {
   CreateOptions,
   DeleteSnapshotOptions,
@@ -48,6 +48,11 @@ export interface ScopedRegistry {
     name: string,
     options?: InterruptingOptions & { snapshotName?: string },
   ): Promise<{ snapshotId: string }>
+  /**
+   * Replaces what the sandbox may reach, and keeps it for starts and restores. A running sandbox has it at once, where
+   * the provider has the ability `egress`; without it, this throws `unsupported`.
+   */
+  setNetwork(name: string, network: Network, options?: OperationOptions): Promise<SandboxRecord>
   /** All snapshots at a provider, also those of sandboxes that are gone. */
   listSnapshots(options?: SnapshotListOptions): Promise<NamedSnapshot[]>
   /** False: it did not exist. */

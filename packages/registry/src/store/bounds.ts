@@ -27,7 +27,8 @@ const bounds: Readonly<Record<TextColumn, Bound>> = {
   repo_url: { kind: 'line', bytes: 2_048 },
   label: { kind: 'line', bytes: 200 },
   directory: { kind: 'line', bytes: 4_096 },
-  settings: { kind: 'json', bytes: 64 * 1024 },
+  // With two networks: the one in force, and the next one.
+  settings: { kind: 'json', bytes: 256 * 1024 },
   config_json: { kind: 'json', bytes: 64 * 1024 },
   env: { kind: 'json', bytes: 1024 * 1024 },
   api_key: { kind: 'json', bytes: 64 * 1024 },

@@ -19,7 +19,7 @@ export type RecordStatus =
   | 'unknown'
 
 /** What a process does, or did not finish, with a sandbox. */
-export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'check'
+export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'network' | 'check'
 
 export interface SandboxRow {
   id: string

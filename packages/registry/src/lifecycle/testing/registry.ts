@@ -120,7 +120,7 @@ export interface Wrapped<P extends SandboxProvider> {
   }
 }
 
-const handleMethods = ['info', 'stop', 'pause', 'snapshot', 'destroy']
+const handleMethods = ['info', 'stop', 'pause', 'snapshot', 'destroy', 'setNetwork']
 
 export function wrap<P extends SandboxProvider>(inner: P): Wrapped<P> {
   const counts: Record<string, number> = {}
