@@ -19,11 +19,15 @@
 //   RecordStatus
 //   Registry
 //   SandboxRecord
+//   SandboxSecrets
 //   SandboxSettings
 //   Scope
 //   ScopedRegistry
+//   SecretChange
+//   SecretOptions
 //   SetupOptions
 //   SnapshotListOptions
+//   StoredSecret
 //   Timeouts
 //   Use
 //   WorkReport
@@ -172,6 +176,7 @@ export interface Registry extends AsyncDisposable {
     readonly id: string;
     in(scope?: Scope): ScopedRegistry;
     readonly credentials: Credentials;
+    readonly secrets: SandboxSecrets;
     doDueWork(options?: CallOptions): Promise<WorkReport>;
     work(options: CallOptions & {
         onReport?: (report: WorkReport) => void;
@@ -207,6 +212,14 @@ export interface SandboxRecord {
     readonly createdAt: Date;
     readonly threads: readonly string[];
     readonly uses: readonly Use[];
+}
+
+export interface SandboxSecrets {
+    list(scope?: Scope): Promise<StoredSecret[]>;
+    put(name: string, value: string, options?: SecretOptions): Promise<StoredSecret & SecretChange>;
+    delete(name: string, options?: SecretOptions): Promise<SecretChange & {
+        readonly existed: boolean;
+    }>;
 }
 
 export interface SandboxSettings {
@@ -257,6 +270,18 @@ export interface ScopedRegistry {
     setBaseUrl(name: string, baseUrl: string | undefined): Promise<void>;
 }
 
+export interface SecretChange {
+    readonly sandboxes: readonly string[];
+    readonly failed: ReadonlyArray<{
+        readonly sandbox: string;
+        readonly error: unknown;
+    }>;
+}
+
+export interface SecretOptions {
+    readonly scope?: Scope;
+}
+
 export interface SetupOptions extends CallOptions {
     scope?: Scope;
     label?: string;
@@ -267,6 +292,13 @@ export interface SetupOptions extends CallOptions {
 
 export interface SnapshotListOptions extends CallOptions {
     provider?: string;
+}
+
+export interface StoredSecret {
+    readonly name: string;
+    readonly version: number;
+    readonly createdAt: Date;
+    readonly updatedAt: Date;
 }
 
 export interface Timeouts {

@@ -178,6 +178,7 @@
 //   errnoHint
 //   gitCredentials
 //   hasRuntime
+//   isSecretName
 //   mappedRuntime
 //   matches
 //   maybeDone
@@ -326,9 +327,11 @@
 //   FieldFormat
 //   FieldOptions
 //   KindOptions
+//   ProviderContext
 //   ProviderField
 //   ProviderKind
 //   ProviderSettings
+//   SecretSubject
 //   autoDetectProvider
 //   createProvider
 //   defineProviderKind
@@ -1463,7 +1466,7 @@ export interface KindOptions<Name extends string> {
     readonly sdk?: string;
     make(settings: {
         readonly [N in NoInfer<Name>]?: string;
-    }): SandboxProvider;
+    }, context: ProviderContext): SandboxProvider;
 }
 
 export type KnownRuntime = 'node24' | 'node22' | 'python3.13';
@@ -2228,6 +2231,10 @@ export interface ProjectPolicy {
     };
 }
 
+export interface ProviderContext {
+    readonly secrets?: (name: string, about?: SecretSubject) => Promise<string | undefined>;
+}
+
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
     readonly name: string;
     readonly isolation: Isolation;
@@ -2262,7 +2269,7 @@ export interface ProviderKind {
     readonly fields: readonly ProviderField[];
     readonly alternatives?: ReadonlyArray<readonly string[]>;
     readonly sdk?: string;
-    make(settings: ProviderSettings): SandboxProvider;
+    make(settings: ProviderSettings, context?: ProviderContext): SandboxProvider;
 }
 
 export declare class ProviderSandboxExecutor implements SandboxExecutor {
@@ -2808,6 +2815,10 @@ export interface SecretOptions {
 }
 
 export type SecretSource = Readonly<Record<string, string>> | ((name: string) => string | undefined | Promise<string | undefined>);
+
+export interface SecretSubject {
+    readonly labels: Readonly<Record<string, string>>;
+}
 
 export interface SecretValue {
     readonly secret: string;
@@ -3740,6 +3751,8 @@ export declare function identityOf(pid: number): Promise<ProcessIdentity>;
 export declare function isAlive(identity: ProcessIdentity | undefined): Promise<boolean>;
 
 export declare function isDamaged(error: unknown): boolean;
+
+export declare function isSecretName(name: unknown): name is string;
 
 export declare function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(sandbox: S & CanBeKept<S['capabilities']>, options?: KeepAliveOptions<NoInfer<S>['capabilities']>): KeepAlive;
 

@@ -27,6 +27,7 @@ const elsewhere: Record<string, string> = {
   'exec --interactive': 'as above',
   'create --repo': 'projects.test.ts',
   'create --git-token-env': 'as above',
+  secret: 'test/egress/command-line/secrets.test.ts',
   url: 'url.test.ts',
   'url --protocol': 'as above',
   'url --json': 'as above',

@@ -3,6 +3,7 @@
 export { destroy, finishDestroy } from './destroy.ts'
 export { labelsOf, removeLeftovers } from './leftovers.ts'
 export { reasonText } from './reason.ts'
+export { refreshSecrets } from './refresh-secrets.ts'
 export { Resume } from './resume.ts'
 export { noting, type Run } from './run.ts'
 export { type Rooms, ScopedSandboxes } from './scoped-registry.ts'

@@ -63,7 +63,7 @@ export async function applyNetwork(
   try {
     await request({ ms, graceMs, signal: lease.signal, what }, async (signal) => {
       if (!supports(handle, 'egress')) throw cannotChange(provider)
-      await handle.setNetwork(networkNext, { signal })
+      await context.withSecretsOf(lease.row, () => handle.setNetwork(networkNext, { signal }))
     })
   } catch (error) {
     // The sandbox keeps its network, and a restore must not widen it.

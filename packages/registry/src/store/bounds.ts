@@ -33,6 +33,8 @@ const bounds: Readonly<Record<TextColumn, Bound>> = {
   env: { kind: 'json', bytes: 1024 * 1024 },
   api_key: { kind: 'json', bytes: 64 * 1024 },
   opencode_password: { kind: 'json', bytes: 4_096 },
+  secret: { kind: 'line', bytes: 64 },
+  sealed: { kind: 'json', bytes: 16 * 1024 },
   lease_holder: { kind: 'json', bytes: 1_024 },
   holder: { kind: 'json', bytes: 1_024 },
   value: { kind: 'line', bytes: 1_024 },

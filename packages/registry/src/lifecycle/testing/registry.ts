@@ -59,6 +59,7 @@ export async function openTestRegistry(
     leases: new Leases(store.sandboxes, watch, (...dead) => recover(context, ...dead), dueAt),
     providers: fixedProviders([provider, ...others]),
     secrets: await SealedSecrets.open(store.sealed, keySource({ file: `${file}.key`, env: {} })),
+    withSecretsOf: (_, work) => work(),
     uses,
     limits: { perGuild: 100, perChannel: 20 },
     timeouts: { ...shortTimeouts, ...timeouts },
