@@ -171,12 +171,14 @@
 //   checkCount
 //   checkMs
 //   checkRuntimes
+//   checkSecretValue
 //   chunksOf
 //   concat
 //   encode
 //   errnoHint
 //   gitCredentials
 //   hasRuntime
+//   isSecretName
 //   mappedRuntime
 //   matches
 //   maybeDone
@@ -188,6 +190,7 @@
 //   quoteArgs
 //   randomId
 //   runtimeNames
+//   secretLimits
 //   streamOf
 //   takeSource
 //   throwIfAborted
@@ -325,9 +328,11 @@
 //   FieldFormat
 //   FieldOptions
 //   KindOptions
+//   ProviderContext
 //   ProviderField
 //   ProviderKind
 //   ProviderSettings
+//   SecretSubject
 //   autoDetectProvider
 //   createProvider
 //   defineProviderKind
@@ -1469,7 +1474,7 @@ export interface KindOptions<Name extends string> {
     readonly sdk?: string;
     make(settings: {
         readonly [N in NoInfer<Name>]?: string;
-    }): SandboxProvider;
+    }, context: ProviderContext): SandboxProvider;
 }
 
 export type KnownRuntime = 'node24' | 'node22' | 'python3.13';
@@ -2238,6 +2243,10 @@ export interface ProjectPolicy {
     };
 }
 
+export interface ProviderContext {
+    readonly secrets?: (name: string, about?: SecretSubject) => Promise<string | undefined>;
+}
+
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
     readonly name: string;
     readonly isolation: Isolation;
@@ -2272,7 +2281,7 @@ export interface ProviderKind {
     readonly fields: readonly ProviderField[];
     readonly alternatives?: ReadonlyArray<readonly string[]>;
     readonly sdk?: string;
-    make(settings: ProviderSettings): SandboxProvider;
+    make(settings: ProviderSettings, context?: ProviderContext): SandboxProvider;
 }
 
 export declare class ProviderSandboxExecutor implements SandboxExecutor {
@@ -2818,6 +2827,10 @@ export interface SecretOptions {
 }
 
 export type SecretSource = Readonly<Record<string, string>> | ((name: string) => string | undefined | Promise<string | undefined>);
+
+export interface SecretSubject {
+    readonly labels: Readonly<Record<string, string>>;
+}
 
 export interface SecretValue {
     readonly secret: string;
@@ -3529,6 +3542,8 @@ export declare function checkMs(value: unknown, option: string): number;
 
 export declare function checkRuntimes<T = string>(runtimes: Readonly<Record<string, T>> | undefined, provider: string, nameOf?: (value: unknown) => unknown): Record<string, T>;
 
+export declare function checkSecretValue(value: unknown, what: string): string;
+
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
 export declare function cloneRepo(sandbox: RecipeSandbox, opts: CloneRepoOpts): Promise<CloneResult>;
@@ -3751,6 +3766,8 @@ export declare function isAlive(identity: ProcessIdentity | undefined): Promise<
 
 export declare function isDamaged(error: unknown): boolean;
 
+export declare function isSecretName(name: unknown): name is string;
+
 export declare function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(sandbox: S & CanBeKept<S['capabilities']>, options?: KeepAliveOptions<NoInfer<S>['capabilities']>): KeepAlive;
 
 export declare function localDriver(options?: LocalProviderOptions & {
@@ -3820,6 +3837,13 @@ export declare function runtimeNames({ node, python }: Programs): string[];
 export declare function sandboxTools(executor: SandboxExecutor, options?: SandboxToolsOptions): SandboxTool[];
 
 export declare function secret(name: string, options?: SecretOptions): SecretValue;
+
+export declare const secretLimits: {
+    readonly leastBytes: 6;
+    readonly mostBytes: 4096;
+    readonly perPolicy: 64;
+    readonly policyBytes: 65536;
+};
 
 export declare function settingsFromVariables(kind: Pick<ProviderKind, 'alternatives' | 'fields'>, env: Readonly<Record<string, string | undefined>>): ProviderSettings;
 

@@ -7,7 +7,7 @@ import { followEvents } from './events.ts'
 import { Gateway } from './gateway.ts'
 import { type HostOverrides, hostFacts, watchHost } from './host-facts.ts'
 import { gatewayPolicy, secretNames } from './policy.ts'
-import { type SecretSource, valuesOf } from './secrets.ts'
+import { checkSource, type SecretSource, usableValues, valuesOf } from './secrets.ts'
 import { asStats, type EgressEvent, type EgressStats, type Fields, type HostFacts } from './wire.ts'
 
 /** A running sandbox with a policy, as its record describes it. */
@@ -62,6 +62,7 @@ export class Egress {
   #stopWatching: (() => void) | undefined
 
   constructor(options: EgressOptions) {
+    checkSource(options.secrets)
     this.#options = options
     const { user, gateway: binary } = options
     this.#gateway = new Gateway({
@@ -119,12 +120,22 @@ export class Egress {
     await connection.request('remove', { sandbox: sandboxId }).catch(ignoreUnknown)
   }
 
-  /** Asks for the secrets of all sandboxes that this process serves again. */
+  /**
+   * Asks for the secrets of all sandboxes that this process serves again. A value that cannot be used replaces the
+   * earlier one, too: its requests are refused. Then this throws, after all sandboxes have their values.
+   */
   async refreshSecrets(): Promise<void> {
     const withSecrets = [...this.#mine.values()].filter(({ policy }) => secretNames(policy).length > 0)
     if (withSecrets.length === 0) return
     const connection = await this.#gateway.connection()
-    await Promise.all(withSecrets.map((sandbox) => this.#update(connection, sandbox)))
+    const refreshed = await Promise.allSettled(
+      withSecrets.map(async (sandbox) => {
+        const { problems } = await this.#refresh(connection, sandbox)
+        if (problems.length > 0) throw problems[0]
+      }),
+    )
+    const failed = refreshed.find((one) => one.status === 'rejected')
+    if (failed) throw failed.reason
   }
 
   async stats(sandbox: EgressSandbox): Promise<EgressStats> {
@@ -182,6 +193,14 @@ export class Egress {
   async #update(connection: ControlConnection, sandbox: EgressSandbox): Promise<number> {
     const { closed } = await connection.request('update', await this.#fieldsOf(sandbox))
     return typeof closed === 'number' ? closed : 0
+  }
+
+  async #refresh(connection: ControlConnection, { sandboxId, labels, policy }: EgressSandbox) {
+    const { secrets, upstreamCa } = this.#options
+    const used = await usableValues(secrets, secretNames(policy), { sandboxId, labels })
+    const resolved = await gatewayPolicy(policy, upstreamCa)
+    await connection.request('update', { sandbox: sandboxId, policy: resolved, secrets: used.values })
+    return used
   }
 
   async #fieldsOf({ sandboxId, labels, policy }: EgressSandbox): Promise<Fields> {

@@ -129,6 +129,11 @@ describe.skipIf(reason)(`network policies on oci${reason ? ` (${reason})` : ''}`
     expect(open.authorization).toBeUndefined()
     await engine.setSecret('token', `${SECRET}-2`)
     expect(await fetch(id, 'https://allowed.test/private/y')).not.toContain(SECRET)
+    // A value that cannot be used replaces the earlier one, too: the request is refused.
+    await expect(engine.setSecret('token', 'short')).rejects.toMatchObject({ code: 'invalid_argument' })
+    expect(await fetch(id, '-w %{http_code} https://allowed.test/private/z')).toMatch(/secret.*502$/s)
+    await engine.setSecret('token', SECRET)
+    expect(await fetch(id, 'https://allowed.test/private/z')).toContain('/private/z')
     const everything =
       'env; cat /proc/*/environ /proc/*/cmdline; cat /etc/sandkasten/* /etc/resolv.conf; ls -laR /run'
     expect((await engine.run(id, `(${everything}) 2>/dev/null`)).stdout).not.toContain(SECRET)
