@@ -1,0 +1,11 @@
+export { afterStart } from './ended.ts'
+export { type HandleSourceOptions, handleSource } from './handle-source.ts'
+export { type RegistrySourceOptions, registrySource } from './registry-source.ts'
+export type {
+  Incarnation,
+  OpenSandbox,
+  SandboxSource,
+  SandboxState,
+  StateOptions,
+  UseOptions,
+} from './source.ts'
