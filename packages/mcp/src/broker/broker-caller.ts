@@ -140,7 +140,7 @@ function isAbsent(error: unknown): boolean {
 function lost(message: string, cause?: unknown): SandboxError {
   return new SandboxError('connection_lost', message, {
     cause,
-    hint: 'The command may have done part of its work. The next call uses a new broker; look at the sandbox with status.',
+    hint: 'What it has started in the sandbox may still run: status lists it, and read_process returns its output. The next call uses a new broker.',
   })
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { localhostHostValidation, localhostOriginValidation } from '@modelcontextprotocol/node'
 import type { CalledTool, ToolCaller } from '../calls/index.ts'
+import { isForLoopback } from '../server/loopback.ts'
 import { readJson } from '../server/read-json.ts'
 import { type HostFile, limits } from '../tools/index.ts'
 import type { Handles, SandboxGrant } from './handles.ts'
@@ -38,7 +38,8 @@ export class BrokerCalls {
 
   /** For the listener that other users and web pages can reach. */
   serveLoopback(request: IncomingMessage, response: ServerResponse): void {
-    if (checks.every((check) => check(request, response))) this.serve(request, response)
+    if (isForLoopback(request)) this.serve(request, response)
+    else refuse(response, 403, 'Host or Origin is not this machine.')
   }
 
   serve(request: IncomingMessage, response: ServerResponse): void {
@@ -114,7 +115,6 @@ interface BrokerCall {
   readonly isUpload: boolean
 }
 
-const checks = [localhostHostValidation(), localhostOriginValidation()]
 const maxCalls = 64
 const addressMs = 8 * 3_600_000
 

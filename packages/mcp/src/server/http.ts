@@ -1,11 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { localhostHostValidation, localhostOriginValidation, toNodeHandler } from '@modelcontextprotocol/node'
+import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler } from '@modelcontextprotocol/server'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ToolCaller } from '../calls/index.ts'
 import type { SandboxSource } from '../sources/index.ts'
 import { Exchanges, exchangeOf } from './exchanges.ts'
+import { isForLoopback } from './loopback.ts'
 import { readJson } from './read-json.ts'
 import { createSandboxServer, type SandboxServerOptions } from './server.ts'
 
@@ -45,9 +46,10 @@ export async function serveHttp(
     { onerror: report, maxRequestBodySize: maxBodyBytes },
   )
   const serve = toNodeHandler(handler, { onerror: report })
-  const mayCome = [localhostHostValidation(), localhostOriginValidation(), authorized(token)]
+  const mayCall = authorized(token)
   const handle = async (request: IncomingMessage, response: ServerResponse) => {
-    if (!mayCome.every((check) => check(request, response))) return
+    if (!isForLoopback(request)) return refuse(response, 403, 'Host or Origin is not this machine.')
+    if (!mayCall(request, response)) return
     if (URL.parse(request.url ?? '', 'http://x')?.pathname !== '/mcp')
       return refuse(response, 404, 'MCP is at /mcp.')
     const body = request.method === 'POST' ? await readJson(request, maxBodyBytes) : undefined
