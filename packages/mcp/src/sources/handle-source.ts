@@ -1,6 +1,13 @@
-import { type ProcessHandle, SandboxError, type SandboxHandle, supports } from '@sandkasten/sdk'
+import { SandboxError, type SandboxHandle, supports } from '@sandkasten/sdk'
 import { hasEnded, mayRepeat } from './ended.ts'
-import type { OpenSandbox, SandboxSource, SandboxState, StateOptions, UseOptions } from './source.ts'
+import type {
+  OpenSandbox,
+  SandboxSource,
+  SandboxState,
+  StartedProcess,
+  StateOptions,
+  UseOptions,
+} from './source.ts'
 
 export interface HandleSourceOptions {
   /** Returns the sandbox after it has ended. Default: starts it, if the provider can. */
@@ -17,7 +24,7 @@ export function handleSource(handle: SandboxHandle, options: HandleSourceOptions
 interface Opened {
   readonly handle: SandboxHandle
   readonly count: number
-  readonly processes: Map<string, ProcessHandle>
+  readonly processes: Map<string, StartedProcess>
 }
 
 /** Calls may interleave: those that find the sandbox ended share one reopening. */

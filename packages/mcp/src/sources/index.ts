@@ -6,6 +6,7 @@ export type {
   OpenSandbox,
   SandboxSource,
   SandboxState,
+  StartedProcess,
   StateOptions,
   UseOptions,
 } from './source.ts'

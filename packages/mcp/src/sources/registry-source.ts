@@ -1,5 +1,5 @@
 import type { Hold, SandboxRecord, ScopedRegistry } from '@sandkasten/registry'
-import { type ProcessHandle, SandboxError, type SandboxStatus } from '@sandkasten/sdk'
+import { SandboxError, type SandboxStatus } from '@sandkasten/sdk'
 import { abortable } from '@sandkasten/sdk/provider'
 import { afterStart, hasEnded, mayRepeat } from './ended.ts'
 import type {
@@ -7,6 +7,7 @@ import type {
   OpenSandbox,
   SandboxSource,
   SandboxState,
+  StartedProcess,
   StateOptions,
   UseOptions,
 } from './source.ts'
@@ -30,7 +31,7 @@ export function registrySource(sandboxes: ScopedRegistry, options: RegistrySourc
 /** Processes of one incarnation. */
 interface Processes {
   readonly incarnation: string
-  readonly byId: Map<string, ProcessHandle>
+  readonly byId: Map<string, StartedProcess>
 }
 
 /**
@@ -139,7 +140,7 @@ class RegistrySource implements SandboxSource {
     return hold
   }
 
-  #processesOf({ count, sandboxId }: Incarnation): Map<string, ProcessHandle> {
+  #processesOf({ count, sandboxId }: Incarnation): Map<string, StartedProcess> {
     const incarnation = `${count} ${sandboxId}`
     if (this.#processes.incarnation !== incarnation) this.#processes = { incarnation, byId: new Map() }
     return this.#processes.byId

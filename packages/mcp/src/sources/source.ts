@@ -34,8 +34,13 @@ export interface OpenSandbox {
   readonly incarnation: Incarnation
   /** Aborts with the call, or when the sandbox ends or is replaced. */
   readonly signal: AbortSignal
-  /** Processes of this incarnation that cannot be found by their id alone. */
-  readonly processes: Map<string, ProcessHandle>
+  /** Processes of this incarnation that were started here, by id. */
+  readonly processes: Map<string, StartedProcess>
+}
+
+export interface StartedProcess {
+  readonly process: ProcessHandle
+  readonly cmd: string
 }
 
 /** One start of the sandbox. A caller that compares two of them knows what was lost between them. */

@@ -4,10 +4,9 @@ import type { OpenSandbox } from '../sources/index.ts'
 import { limits } from './limits.ts'
 import { cleanOutput, shortened } from './text.ts'
 
-/** Remembers a process that cannot be found by its id alone. */
-export function remember({ handle, processes }: OpenSandbox, process: ProcessHandle): void {
-  if (supports(handle, 'reattach')) return
-  processes.set(process.execId, process)
+/** Remembers a process: its command, and how to reach it where it cannot be found by its id. */
+export function remember({ processes }: OpenSandbox, process: ProcessHandle, cmd: string): void {
+  processes.set(process.execId, { process, cmd })
   for (const oldest of processes.keys()) {
     if (processes.size <= limits.processes) return
     processes.delete(oldest)
@@ -23,8 +22,8 @@ export async function processOf(sandbox: OpenSandbox, execId: string): Promise<P
       if (!SandboxError.is(error, 'not_found')) throw error
     }
   }
-  const process = processes.get(execId)
-  if (process) return process
+  const known = processes.get(execId)
+  if (known) return known.process
   throw new SandboxError('file_not_found', `There is no process ${JSON.stringify(execId.slice(0, 100))}.`, {
     hint: 'status lists the processes. A restart of the sandbox ends them.',
   })

@@ -33,7 +33,7 @@ export const startProcess = defineTool({
         execId: `mcp-${randomBytes(5).toString('hex')}`,
         ...(supports(handle, 'mergedOutput') && { output: 'merged' }),
       })
-      remember(sandbox, process)
+      remember(sandbox, process, cmd)
       return processResult(process.execId, await readOutput(process, { after: 0, waitMs }, signal))
     })
   },

@@ -34,12 +34,11 @@ async function programs({ use }: ToolContext): Promise<string[]> {
   return use(async ({ handle, processes, signal }) => {
     const found = supports(handle, 'reattach')
       ? await handle.listProcesses({ signal })
-      : [...processes.keys()].map((execId) => ({ execId, running: true, args: undefined, cmd: undefined }))
+      : [...processes.keys()].map((execId) => ({ execId, running: true, cmd: undefined }))
     const running = found.filter((one) => one.running)
     if (running.length === 0) return ['programs: none']
-    const shown = running.slice(-limits.processes).map(({ execId, args, cmd }) => {
-      // The command of our tools is the last argument of a shell.
-      const text = args?.at(-1) ?? cmd ?? ''
+    const shown = running.slice(-limits.processes).map(({ execId, cmd = '' }) => {
+      const text = processes.get(execId)?.cmd ?? cmd
       return `- ${oneLine(execId)} ${oneLine(text, 100)}`.trimEnd()
     })
     return [`programs: ${running.length}`, ...shown]
