@@ -38,11 +38,12 @@ describe.each(['crun', 'runsc'] as const)('services on %s', async (kind) => {
         resources: { memoryMb: 1024 },
         providerOptions: { mounts: [node] },
       })
-      const { stdout, stderr } = await engine.run(id, {
+      const { stdout, stderr, exitCode: ended } = await engine.run(id, {
         cmd: '/opt/node/node',
         args: ['--input-type=module', '-e', agent],
       })
-      const { streamed, most, talked, posted } = JSON.parse(stdout || `"${stderr}"`)
+      expect(ended, stderr).toBe(0)
+      const { streamed, most, talked, posted } = JSON.parse(stdout)
       expect(streamed).toEqual(Array(COUNT).fill(6))
       expect(most).toBe(COUNT)
       expect(talked).toEqual(Array(COUNT).fill(true))
