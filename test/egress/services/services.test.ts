@@ -38,7 +38,11 @@ describe.each(['crun', 'runsc'] as const)('services on %s', async (kind) => {
         resources: { memoryMb: 1024 },
         providerOptions: { mounts: [node] },
       })
-      const { stdout, stderr, exitCode: ended } = await engine.run(id, {
+      const {
+        stdout,
+        stderr,
+        exitCode: ended,
+      } = await engine.run(id, {
         cmd: '/opt/node/node',
         args: ['--input-type=module', '-e', agent],
       })
