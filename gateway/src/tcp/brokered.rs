@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::io::Io;
 use super::record::Record;
 use crate::events::Draft;
+use crate::policy::Reason;
 use crate::sandbox::{Brokered, Sandbox};
 use crate::transform::{self, Failure, RequestEvent, Verdict};
 
@@ -20,10 +21,12 @@ pub async fn carry(
     let (recorder, draft) = (sandbox.clone(), record.request());
     let on_request = move |request| recorder.record(describe(&draft, request));
     let served = transform::serve(client, host, upstream, brokered.broker.clone(), on_request).await;
-    if let Err(Failure { totals, reason, .. }) = served
-        && totals.requests == 0
-    {
-        record.fail(reason);
+    if let Err(Failure { totals, reason, .. }) = served {
+        if sandbox.traffic.is_exhausted() {
+            record.cut(Reason::LimitBytes);
+        } else if totals.requests == 0 {
+            record.fail(reason);
+        }
     }
 }
 

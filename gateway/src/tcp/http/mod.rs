@@ -76,6 +76,7 @@ impl Exchange<'_> {
         let service = service_fn(|request| state.answer(request));
         let client = TokioIo::new(Io::new(client, head, None));
         let served = builder.serve_connection(client, service).with_upgrades().await;
+        let mut lost = served.is_err();
         if let Err(error) = served
             && error.is_parse()
         {
@@ -87,7 +88,10 @@ impl Exchange<'_> {
         }
         let tunnel = lock(&state.tunnel).take();
         if let Some((client, upstream)) = tunnel {
-            let _ = carry_upgraded(client, upstream, &self.meter).await;
+            lost |= carry_upgraded(client, upstream, &self.meter).await.is_err();
+        }
+        if lost && self.sandbox.traffic.is_exhausted() {
+            lock(&state.record).cut(Reason::LimitBytes);
         }
     }
 }
