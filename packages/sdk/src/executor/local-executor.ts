@@ -75,7 +75,7 @@ class LocalFolder implements ExecutorProvider {
   async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return (await this.#provider().getOrCreate(options)) as unknown as SandboxCore
+        return await this.#provider().getOrCreate(options)
       } catch (error) {
         // The cleanup of another conversation removed the empty root at this moment.
         if (!SandboxError.is(error, 'file_not_found') || attempt === 10) throw error
