@@ -15,7 +15,7 @@ import { sessionOf } from '../../examples/adapters/ai-sdk.ts'
 import { SandkastenBackend } from '../../examples/adapters/deepagents.ts'
 import { SandkastenSandbox } from '../../examples/adapters/mastra.ts'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
-import { startFakeModel } from './fake-model.ts'
+import { startFakeModel, writeAndRun } from './fake-model.ts'
 
 const folder = path.resolve(import.meta.dirname, '../../examples/adapters')
 const script = 'printf "sum %s\\n" $((20 + 22)); echo problem >&2\n'
@@ -40,7 +40,7 @@ describe('adapters', () => {
 
   describe('ai-sdk', () => {
     it('runs the tools of an agent', async () => {
-      const model = await startFakeModel()
+      const model = await startFakeModel(writeAndRun)
       const openai = createOpenAI({ baseURL: model.url, apiKey: 'none' })
       const tools = {
         write_file: tool({

@@ -93,6 +93,44 @@ describe('the client of the daemon’s API', () => {
     expect((await session.command('mine-1').info()).status).toBe('done')
   })
 
+  it('the error of a cancelled command has its output so far, as that of the SDK', async () => {
+    const program = 'rm -f printed; echo out; echo err >&2; touch printed; sleep 1000'
+    const printed = async () => {
+      const read = () =>
+        session.read('printed').then(
+          () => true,
+          () => false,
+        )
+      await expect.poll(read).toBe(true)
+      // The events are on their way.
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    const cancelled = async (work: (signal: AbortSignal) => Promise<unknown>) => {
+      const controller = new AbortController()
+      const working = work(controller.signal).catch((error: unknown) => error)
+      await printed()
+      controller.abort()
+      return working
+    }
+    expect(await cancelled((signal) => session.run('sh', { args: ['-c', program], signal }))).toMatchObject({
+      code: 'aborted',
+      details: { stdout: 'out\n', stderr: 'err\n' },
+    })
+    await session.exec('rm printed')
+    expect(await cancelled((signal) => session.exec(program, { signal }))).toMatchObject({
+      code: 'aborted',
+      details: { output: 'out\nerr\n' },
+    })
+    // Nothing runs on, and the shell still works.
+    expect((await session.exec('pgrep -f "sleep 1000$" || echo none')).output).toContain('none')
+    const { signal } = new AbortController()
+    expect(await session.run('sh', { args: ['-c', 'echo out; exit 3'], signal })).toMatchObject({
+      stdout: 'out\n',
+      exitCode: 3,
+    })
+    expect(await session.exec('echo whole', { signal })).toMatchObject({ output: 'whole\n', exitCode: 0 })
+  })
+
   it('receives output while a command runs, writes to one, and signals one', async () => {
     let heard = ''
     await session.exec('echo one; echo two', { onOutput: (text) => (heard += text) })

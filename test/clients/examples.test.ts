@@ -62,11 +62,11 @@ describe('examples of the daemon', () => {
 
   const agents = ['ai-sdk', 'claude', 'langchain', 'openai-agents', 'tools/ai-sdk', 'tools/langchain']
   it.each([...agents, 'tools/openai-agents'])(
-    'agents/%s.ts writes a script, runs it, and prints its output',
+    'agents/%s.ts writes a script, reads it, runs it, and prints its output',
     async (name) => {
       const before = model.turns
       expect(await node(`agents/${name}.ts`)).toBe(answer)
-      expect(model.turns - before).toBe(3)
+      expect(model.turns - before).toBe(4)
       expect(await left()).toBe(0)
     },
   )
@@ -82,7 +82,7 @@ describe('examples of the daemon', () => {
     const PYTHONPATH = path.join(root, 'clients/python')
     const before = model.turns
     expect(await run(found.python, [file(`agents/${name}.py`)], { PYTHONPATH })).toBe(answer)
-    expect(model.turns - before).toBe(3)
+    expect(model.turns - before).toBe(4)
     expect(await left()).toBe(0)
   })
 })

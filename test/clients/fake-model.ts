@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * A deterministic model: it writes a script, runs it, and repeats its output. Implements the part of OpenAI's and
+ * A deterministic model: it writes a script, reads it, runs it, and repeats its output. Implements the part of OpenAI's and
  * Anthropic's APIs that an agent loop needs, without streams: `/v1/responses`, `/v1/chat/completions` and
  * `/v1/messages`. Fails if a required tool is missing, or if a tool's result is not returned.
  */
@@ -18,14 +18,23 @@ const script = 'a=0 b=1\nfor i in 1 2 3 4 5 6 7 8; do printf "%s " $a; c=$((a + 
 export interface ScriptedCall {
   readonly name: string
   readonly args: object
+  /** Its result must contain this. */
+  readonly returns?: string
 }
 
-const fibonacci: readonly ScriptedCall[] = [
+/** For agents without `read_file`. */
+export const writeAndRun: readonly ScriptedCall[] = [
   { name: 'write_file', args: { path: 'fib.sh', content: script } },
   { name: 'exec', args: { cmd: 'sh fib.sh', timeoutMs: 20_000, timeout_ms: 20_000 } },
 ]
 
-export async function startFakeModel(calls = fibonacci): Promise<FakeModel> {
+const writeReadAndRun: readonly ScriptedCall[] = [
+  writeAndRun[0]!,
+  { name: 'read_file', args: { path: 'fib.sh' }, returns: 'for i in 1 2 3 4 5 6 7 8' },
+  writeAndRun[1]!,
+]
+
+export async function startFakeModel(calls = writeReadAndRun): Promise<FakeModel> {
   let turns = 0
   const server = createServer(async (request, response) => {
     turns += 1
@@ -177,6 +186,9 @@ function step(
   outputs: readonly string[],
   tools: ReadonlyArray<{ name: string }>,
 ) {
+  const { name, returns = '' } = calls[outputs.length - 1] ?? {}
+  if (!outputs.at(-1)?.includes(returns) && returns !== '')
+    throw new Error(`The result of ${name} lacks “${returns}”: ${outputs.at(-1)}`)
   const call = calls[outputs.length]
   if (!call) return `It printed: ${outputs.at(-1)?.split('---').at(-1)?.trim()}`
   if (!tools.some(({ name }) => name === call.name)) throw new Error(`There is no tool ${call.name}.`)

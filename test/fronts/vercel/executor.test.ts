@@ -7,7 +7,7 @@ import {
   type VercelSandboxExecutorOptions,
 } from '@sandkasten/sdk/executor'
 import { VercelProvider, vercelRequestToken } from '@sandkasten/sdk/vercel'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
 import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 
@@ -257,6 +257,36 @@ describe.skipIf(missing)(
         await expect(inRequest(tokenOf('old', { exp: 1 }), () => executor.listFiles())).rejects.toMatchObject(
           { message: expect.stringContaining('expired') },
         )
+      })
+
+      it('the executor’s defaults work in a request with a valid token', async () => {
+        const real = fetch
+        const front = daemon.daemon.fronts.vercel!
+        const addresses = new Set<string>()
+        // Vercel's address leads to the front, and its check of the token is replaced as above.
+        vi.stubGlobal('fetch', async (input: string | URL, init?: RequestInit) => {
+          const url = String(input)
+          if (!url.startsWith('https://vercel.com/api')) return real(input, init)
+          addresses.add(new URL(url).origin)
+          const headers = new Headers(init?.headers)
+          sent.push({ token: headers.get('authorization')!.replace('Bearer ', ''), within: undefined })
+          headers.set('authorization', `Bearer ${daemon.key}`)
+          return real(url.replace('https://vercel.com/api', front), { ...init, headers })
+        })
+        try {
+          const executor = new VercelSandboxExecutor()
+          await inRequest(tokenOf('mine'), async () => {
+            await executor.writeFile('a.py', 'print(6 * 7)')
+            expect(await executor.execute('python3', ['a.py'])).toMatchObject({ exitCode: 0, stdout: '42\n' })
+            const session = await daemon.call('GET', '/v1/sessions?status=running')
+            expect(session.body.sessions).toHaveLength(1)
+            await executor.cleanup()
+          })
+        } finally {
+          vi.unstubAllGlobals()
+        }
+        expect([...addresses]).toEqual(['https://vercel.com'])
+        expect(new Set(sent.map(({ token }) => token))).toEqual(new Set([tokenOf('mine')]))
       })
     })
   },

@@ -12,6 +12,7 @@ import type { ImageRights } from './rights.ts'
  *   trash/<key>.<id>            being removed
  *   collect.lock                held during a collection
  *   host-<fingerprint>/         the skeleton of the image `host`
+ *   sudo-<fingerprint>/         the layer that adds `sudo` for the user root
  * ```
  */
 export interface ImagePlaces {

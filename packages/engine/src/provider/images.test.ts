@@ -78,6 +78,34 @@ describe('sandboxes of an image with only busybox', () => {
     await sandbox.destroy()
   })
 
+  it('root uses sudo, its own where the image has one, and a fork keeps it', async ({ skip }) => {
+    if (process.getuid?.() !== 0) skip('only root gives a sandbox a root user')
+    const own = file('usr/bin/sudo', '#!/bin/sh\necho own sudo\n', { mode: 0o755 })
+    for (const [name, more] of [
+      ['plain', []],
+      ['with-sudo', [folder('usr'), folder('usr/bin'), own]],
+    ] as const) {
+      const { path } = writeLayout(join(bench.folder, name), { layers: [busyboxLayer(), tar([...more])] })
+      await bench.store.import(path, { name })
+    }
+    const line = 'cd /; sudo -n -- sh -c \'id -u; touch /bin/added && echo added "$0"\' word'
+    const sudo = async (box: Pick<typeof plain, 'runCommand'>) => {
+      const { stdout, stderr } = await box.runCommand({ cmd: 'sh', args: ['-c', line] })
+      return stdout + stderr
+    }
+    const plain = await provider.create({ image: 'plain', user: 'root' })
+    expect(await sudo(plain)).toBe('0\nadded word\n')
+    const [copy] = await plain.fork()
+    if (!copy || copy instanceof Error) throw copy
+    expect(await sudo(copy)).toBe('0\nadded word\n')
+    const itsOwn = await provider.create({ image: 'with-sudo', user: 'root' })
+    expect(await sudo(itsOwn)).toBe('own sudo\n')
+    // Another user gets no sudo.
+    const ordinary = await provider.create({ image: 'plain' })
+    expect(await sudo(ordinary)).toContain('not found')
+    for (const sandbox of [plain, copy, itsOwn, ordinary]) await sandbox.destroy()
+  })
+
   it('use its layers, environment, user and working folder, with sh as the shell', async () => {
     const lower = [
       folder('data', { mode: 0o755 }),

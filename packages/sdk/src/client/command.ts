@@ -1,6 +1,8 @@
 import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/calls/abort.ts'
 import { encode } from '../shared/output/bytes.ts'
+import { HeadTail } from '../shared/output/collect.ts'
+import { partialBytes, withOutput } from '../shared/output/partial.ts'
 import type {
   CallOptions,
   OutputOptions,
@@ -49,18 +51,29 @@ export class Command {
     for await (const event of this.#events(after, signal)) yield processEvent(event)
   }
 
-  /** Resolves with the result when the command ends. `onOutput` receives its output before. */
+  /**
+   * Resolves with the result when the command ends. `onOutput` receives its output before. An `aborted` error has the
+   * output so far in `details`: `stdout` and `stderr`, or `output` of a shell command.
+   */
   async wait<T extends RunResult | ExecResult>(
     options: CallOptions & Pick<ShellExecOptions, 'onOutput'> = {},
   ): Promise<T> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     const tell = async (text: string) => text !== '' && (await options.onOutput?.(text))
-    for await (const event of this.#events(0, options.signal)) {
-      if (event.event !== 'exit') await tell(decoder.decode(bytesOf(event), { stream: true }))
-      else {
-        await tell(decoder.decode())
-        return commandResult<T>(event.data)
+    const kept = new Map<string, HeadTail>()
+    try {
+      for await (const event of this.#events(0, options.signal)) {
+        if (event.event !== 'exit') {
+          const bytes = bytesOf(event)
+          keptOf(kept, event.event).push(bytes)
+          await tell(decoder.decode(bytes, { stream: true }))
+        } else {
+          await tell(decoder.decode())
+          return commandResult<T>(event.data)
+        }
       }
+    } catch (error) {
+      throw withOutput(error, Object.fromEntries([...kept].map(([name, part]) => [name, part.text()])))
     }
     throw new SandboxError(
       'interrupted',
@@ -153,6 +166,12 @@ export class Command {
     void this.#first?.body?.cancel().catch(() => {})
     this.#first = undefined
   }
+}
+
+function keptOf(kept: Map<string, HeadTail>, name: string): HeadTail {
+  const part = kept.get(name) ?? new HeadTail(partialBytes)
+  kept.set(name, part)
+  return part
 }
 
 function processEvent({ event, id, data }: ServerEvent): ProcessEvent {

@@ -2,6 +2,7 @@ import { SandboxError } from '../errors.ts'
 import { abortedError } from '../shared/calls/abort.ts'
 import { randomId } from '../shared/ids.ts'
 import { concat, encode } from '../shared/output/bytes.ts'
+import { withOutput } from '../shared/output/partial.ts'
 import type { BytesSource, CallOptions, Environment, Network } from '../spec/index.ts'
 import { Command } from './command.ts'
 import { type EgressEvent, type EgressEventsOptions, egressEvents } from './egress.ts'
@@ -63,14 +64,17 @@ export class Session {
     return this.#bound
   }
 
-  /** Runs a command in the session's shell, which keeps its directory, variables, functions and background jobs. */
+  /**
+   * Runs a command in the session's shell, which keeps its directory, variables, functions and background jobs. The
+   * error of a cancelled command has its output so far in `details.output`.
+   */
   async exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
     const { timeoutMs, shell, onOutput, maxOutputBytes, execId, signal } = options
     const json = { cmd, ...snake({ timeoutMs, shell, maxOutputBytes }) }
-    if (!onOutput && execId === undefined && (timeoutMs ?? 0) <= longMs)
-      return commandResult(await this.#post('/exec', { json, signal }))
+    if (!onOutput && !signal && execId === undefined && (timeoutMs ?? 0) <= longMs)
+      return commandResult(await this.#post('/exec', { json }))
     const command = await this.#stream('/exec', json, execId, signal)
-    return untilAborted(command, signal, () => command.wait<ExecResult>({ ...options }))
+    return untilAborted(command, signal, { output: '' }, () => command.wait<ExecResult>({ ...options }))
   }
 
   async write(path: string, content: string | Uint8Array | BytesSource): Promise<void> {
@@ -98,13 +102,17 @@ export class Session {
 
   // Programs
 
-  /** Runs a program without a shell; stdout and stderr are separate. */
+  /**
+   * Runs a program without a shell; stdout and stderr are separate. The error of a cancelled program has its output so
+   * far in `details.stdout` and `details.stderr`.
+   */
   async run(cmd: string, options: RunOptions = {}): Promise<RunResult> {
     const { timeoutMs, signal } = options
     const json = runBody(cmd, options)
-    if ((timeoutMs ?? 0) <= longMs) return commandResult(await this.#post('/run', { json, signal }))
+    if (!signal && (timeoutMs ?? 0) <= longMs) return commandResult(await this.#post('/run', { json }))
     const command = await this.#stream('/run', json, undefined, signal)
-    return untilAborted(command, signal, () => command.wait<RunResult>({ signal }))
+    const none = { stdout: '', stderr: '' }
+    return untilAborted(command, signal, none, () => command.wait<RunResult>({ signal }))
   }
 
   /** Starts a program and resolves when it runs. If the `execId` was used before, returns that program. */
@@ -342,16 +350,17 @@ function runBody(cmd: string, options: RunOptions): Record<string, unknown> {
   }
 }
 
-/** Runs `work`; when it is cancelled, kills the command before rejecting. */
+/** Runs `work`; when it is cancelled, kills the command before rejecting. `none`: the details without any output. */
 async function untilAborted<T>(
   command: Command,
   signal: AbortSignal | undefined,
+  none: Readonly<Record<string, string>>,
   work: () => Promise<T>,
 ): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (signal?.aborted) await command.signal('SIGKILL').catch(() => {})
-    throw error
+    throw SandboxError.is(error) ? withOutput(error, { ...none, ...error.details }) : error
   }
 }

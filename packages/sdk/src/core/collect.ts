@@ -1,5 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { HeadTail } from '../shared/output/collect.ts'
+import { partialBytes } from '../shared/output/partial.ts'
 import type { CommandResult, ExitEvent, OutputBudget, OutputEvent } from '../spec/index.ts'
 import type { ProcessDriver } from './driver.ts'
 
@@ -59,24 +60,6 @@ export class OutputCollector {
   partial(): { stdout: string; stderr: string } {
     return { stdout: this.#kept.stdout.text(partialBytes), stderr: this.#kept.stderr.text(partialBytes) }
   }
-}
-
-/** The most output of each stream in an error: errors are logged and sent. */
-export const partialBytes = 64 * 1024
-
-/** Adds the output so far to an error that ended a call before its command. */
-export function withOutput(error: unknown, output: Readonly<Record<string, string>>): unknown {
-  if (!SandboxError.is(error, 'aborted', 'timeout')) return error
-  const { code, message, hints, retryable, provider, sandboxId, requestId } = error
-  return new SandboxError(code, message, {
-    hint: hints,
-    retryable,
-    provider,
-    sandboxId,
-    requestId,
-    cause: error.cause,
-    details: { ...error.details, ...output },
-  })
 }
 
 /** Decodes each stream for its listener, without splitting characters. */

@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { abortable, throwIfAborted } from '../shared/calls/abort.ts'
 import { encode } from '../shared/output/bytes.ts'
+import { withOutput } from '../shared/output/partial.ts'
 import type {
   CallOptions,
   Capabilities,
@@ -21,7 +22,6 @@ import {
   type OutputListeners,
   readToEnd,
   TextListeners,
-  withOutput,
 } from './collect.ts'
 import type { ProcessDriver } from './driver.ts'
 import { type OutputName, SplitOutput } from './split-output.ts'

@@ -2,6 +2,7 @@ import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/calls/abort.ts'
 import { afterStart, maybeDone } from '../shared/calls/maybe-done.ts'
 import { chunksOf } from '../shared/output/bytes.ts'
+import { withOutput } from '../shared/output/partial.ts'
 import type {
   Ability,
   Bytes,
@@ -29,7 +30,7 @@ import type {
   SnapshotOptions,
   SpawnOptions,
 } from '../spec/index.ts'
-import { defaultMaxOutputBytes, OutputCollector, type OutputListeners, withOutput } from './collect.ts'
+import { defaultMaxOutputBytes, OutputCollector, type OutputListeners } from './collect.ts'
 import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
 import { endOnAbort } from './end-on-abort.ts'
 import { checkProtocol, withProtocol } from './endpoint.ts'

@@ -1,8 +1,8 @@
 import { encode } from '../shared/output/bytes.ts'
 import { HeadTail } from '../shared/output/collect.ts'
+import { partialBytes, withOutput } from '../shared/output/partial.ts'
 import { override } from '../shared/override.ts'
 import type { SandboxShell, ShellExecOptions, ShellResult } from '../spec/index.ts'
-import { partialBytes, withOutput } from './collect.ts'
 
 /** Adds the output so far to the error of a command that was cancelled. */
 export function withPartialOutput(shell: SandboxShell): SandboxShell {

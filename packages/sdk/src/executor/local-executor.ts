@@ -72,8 +72,8 @@ class LocalFolder implements ExecutorProvider {
     this.createOptions = this.#provider().createOptions
   }
 
-  async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
-    return (await this.#repeat((provider) => provider.getOrCreate(options))) as unknown as SandboxCore
+  getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
+    return this.#repeat((provider) => provider.getOrCreate(options))
   }
 
   list: ExecutorProvider['list'] = (options) => this.#repeat((provider) => provider.list(options))

@@ -44,7 +44,7 @@ class LateVercelProvider implements ExecutorProvider {
   }
 
   async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
-    return (await this.#provider().getOrCreate(options)) as unknown as SandboxCore
+    return await this.#provider().getOrCreate(options)
   }
 
   list: ExecutorProvider['list'] = async (options) => this.#provider().list(options)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { errnoOf } from '@sandkasten/sdk/internal'
 import { randomId } from '@sandkasten/sdk/provider'
 import { namesIn } from '../../read-files.ts'
+import { sudoLayerName } from '../sudo-layer.ts'
 import { hostImage } from './host.ts'
 import { hostRootName } from './root.ts'
 
@@ -10,18 +11,18 @@ import { hostRootName } from './root.ts'
 const SETTLED_MS = 60 * 60 * 1000
 
 /**
- * Removes outdated skeletons of the image `host`. No record names a skeleton: a sandbox mounts the current one when
+ * Removes outdated skeletons of the image `host`, and outdated layers with `sudo`. No record names a skeleton: a sandbox mounts the current one when
  * it starts and keeps it mounted while it runs. So a skeleton is removed if another has been current for long and no
  * shim has it mounted.
  */
 export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   const names = namesIn(imagesFolder).filter((name) =>
-    /^host(root)?-[0-9a-f]{16}(\.[0-9a-f]{12}|\.gone-\w+)?$/.test(name),
+    /^(host(root)?|sudo)-[0-9a-f]{16}(\.\w{12}|\.gone-\w+)?$/.test(name),
   )
   if (names.length < 2) return []
   const current = hostImage(imagesFolder, host).layer
   if (!isSettled(current)) return []
-  const kept = [current, join(imagesFolder, hostRootName(host))]
+  const kept = [current, join(imagesFolder, hostRootName(host)), join(imagesFolder, sudoLayerName)]
   const old = names.filter((name) => !kept.includes(join(imagesFolder, name)))
   const mounted = mountedByShims()
   // If the mounts of a process cannot be read, remove nothing.
@@ -49,7 +50,7 @@ function mountedByShims(): string[] | undefined {
       if (!readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('shim')) continue
       const lines = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
       const paths = lines.map((line) => line.split(' ')[3] ?? '')
-      roots.push(...paths.filter((root) => /\/host(root)?-[0-9a-f]{16}$/.test(root)).map(unescaped))
+      roots.push(...paths.filter((root) => /\/(host(root)?|sudo)-[0-9a-f]{16}$/.test(root)).map(unescaped))
     } catch (error) {
       // A process that has ended has no mounts.
       if (errnoOf(error) === 'EACCES' || errnoOf(error) === 'EPERM') return undefined

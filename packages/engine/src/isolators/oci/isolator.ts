@@ -6,6 +6,7 @@ import { collectHostImages } from '../../images/host/garbage.ts'
 import { type HostImageOptions, hiddenInHost } from '../../images/host/hidden.ts'
 import { type HostImage, hostImage } from '../../images/host/host.ts'
 import { hostRootLayer } from '../../images/host/root.ts'
+import { withSudo } from '../../images/sudo-layer.ts'
 import { checkSpec } from '../check-spec.ts'
 import {
   type IsolatedSandbox,
@@ -281,9 +282,9 @@ export class OciIsolator implements Isolator {
 
   private image(spec: IsolatorSpec): TaskInput['image'] {
     if (spec.image !== 'host') {
-      if ('rootfs' in spec.image) return { layers: [spec.image.rootfs], binds: [], hidden: [] }
-      const stored = storedImage(spec.image)
-      if (stored) return { layers: stored.layers, binds: [], hidden: [] }
+      const layers = 'rootfs' in spec.image ? [spec.image.rootfs] : storedImage(spec.image)?.layers
+      const all = layers && spec.user === 'root' ? withSudo(layers, this.options.imagesFolder) : layers
+      if (all) return { layers: all, binds: [], hidden: [] }
       throw new SandboxError('unsupported', 'the isolator `oci` has no images by name and no snapshots')
     }
     // A check for changes of the machine takes a hundred system calls, so it runs at most once a second, unless the
