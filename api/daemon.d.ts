@@ -213,10 +213,9 @@ export type EgressEvent = NonNullable<DaemonProvider['egressEvents']> extends (.
 export declare class EgressWatch {
     constructor(context: Context);
     get size(): number;
-    learned(sessionId: string): Learned | undefined;
+    reached(sessionId: string): ReachedTargets;
     tend(): Promise<void>;
     close(): void;
-    static learn(learned: Learned, { kind, verdict, host, address, port }: EgressEvent): void;
 }
 
 export type EndAction = z.infer<typeof endAction>;
@@ -401,12 +400,6 @@ export declare class Keys {
 }
 
 type Labels = Readonly<Record<string, string | number>>;
-
-export type Learned = Map<string, {
-    readonly host: string | null;
-    readonly address: string;
-    readonly port: number;
-}>;
 
 export interface LeaseChanges {
     ttlMs?: number;

@@ -164,6 +164,8 @@
 //   ProcessSpec
 //   Programs
 //   ProviderDriver
+//   ReachedEvent
+//   ReachedTargets
 //   SandboxDriver
 //   abortable
 //   abortedError
@@ -2349,6 +2351,21 @@ export type PullResult = PullPatchResult | PullBranchResult;
 export interface PulledFile {
     path: string;
     change: 'added' | 'modified' | 'deleted';
+}
+
+export interface ReachedEvent {
+    readonly kind: string;
+    readonly verdict: string;
+    readonly host: string | null;
+    readonly address: string | null;
+    readonly port: number | null;
+}
+
+export declare class ReachedTargets {
+    add({ kind, verdict, host, address, port }: ReachedEvent): void;
+    copy(): ReachedTargets;
+    rules(): NormalRule[];
+    hasService(name: string): boolean;
 }
 
 export interface ReadFileOptions extends CallOptions {

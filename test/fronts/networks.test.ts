@@ -96,7 +96,18 @@ it('E2B: allowOut, denyOut, rules, internet access, and updates', async () => {
   expect(await networkOf(id)).toMatchObject({ allow: [{ host: 'b.example.com' }], transform: [] })
   await box.updateNetwork({ allowInternetAccess: false })
   expect(await networkOf(id)).toMatchObject({ allow: [] })
-  await expect(box.updateNetwork({ denyOut: ['8.8.8.8'] })).rejects.toMatchObject({ statusCode: 400 })
+  // Everything but some addresses.
+  await box.updateNetwork({ denyOut: ['8.8.8.8', '9.9.9.0/24'] })
+  expect(await networkOf(id)).toMatchObject({
+    allow: [{ host: '*' }, { cidr: '0.0.0.0/0' }, { cidr: '::/0' }],
+    deny: [{ cidr: '8.8.8.8/32' }, { cidr: '9.9.9.0/24' }],
+  })
+  expect((await box.getInfo()).network).toMatchObject({ denyOut: ['8.8.8.8/32', '9.9.9.0/24'] })
+  expect((await box.getInfo()).network?.allowOut).toBeUndefined()
+  // There the allowed target wins, in our policies the denied one.
+  await expect(box.updateNetwork({ allowOut: ['8.8.8.8'], denyOut: ['8.8.8.0/24'] })).rejects.toMatchObject({
+    statusCode: 400,
+  })
   await expect(box.updateNetwork({ allowOut: ['127.0.0.1'], denyOut: ['0.0.0.0/0'] })).rejects.toMatchObject({
     statusCode: 403,
   })
@@ -145,6 +156,38 @@ it('Vercel: domains, subnets, header transforms, and updates', async () => {
   await isHidden(id, sandbox.networkPolicy)
   await sandbox.update({ networkPolicy: { allow: ['b.example.com'] } })
   expect(await networkOf(id)).toMatchObject({ allow: [{ host: 'b.example.com' }], transform: [] })
+  await sandbox.update({
+    networkPolicy: {
+      allow: {
+        '*': [],
+        'api.example.com': [
+          {
+            match: { path: { regex: '^/v1\\.0/.*$' } },
+            transform: [{ headers: { authorization: credential } }],
+          },
+        ],
+      },
+    },
+  })
+  expect(await networkOf(id)).toMatchObject({
+    allow: [{ host: '*' }, { host: 'api.example.com' }],
+    transform: [{ match: { host: 'api.example.com', path: '/v1.0/' } }],
+  })
+  for (const [host, path] of [
+    ['*', { startsWith: '/' }],
+    ['a.example.com', { exact: '/v1' }],
+    ['a.example.com', { regex: '^/v1$' }],
+    ['a.example.com', { regex: '/v1/.*' }],
+    ['a.example.com', { regex: '^/v[12]/.*' }],
+  ] as const)
+    await expect(
+      sandbox.update({
+        networkPolicy: {
+          allow: { [host]: [{ match: { path }, transform: [{ headers: { a: 'b' } }] }] },
+        },
+      }),
+      JSON.stringify(path),
+    ).rejects.toThrow()
   await sandbox.update({ networkPolicy: 'deny-all' })
   expect(sandbox.networkPolicy).toBe('deny-all')
   expect(await networkOf(id)).toMatchObject({ allow: [] })

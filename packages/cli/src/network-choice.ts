@@ -7,21 +7,31 @@ export interface NetworkOptions {
   network?: NetworkChoice
   allow?: readonly string[]
   deny?: readonly string[]
+  audit?: boolean
 }
 
 /** Undefined if no option chooses a network. */
-export function networkOf({ network, allow, deny }: NetworkOptions): NetworkChoice | undefined {
-  if (allow === undefined && deny === undefined) return network
+export function networkOf({ network, allow, deny, audit }: NetworkOptions): NetworkChoice | undefined {
+  if (allow === undefined && deny === undefined && !audit) return network
   if (typeof network === 'string')
-    throw new SandboxError('invalid_argument', `--network ${network} does not go with --allow and --deny.`, {
-      hint: 'Leave --network out: what --allow does not name is refused.',
-    })
+    throw new SandboxError(
+      'invalid_argument',
+      `--network ${network} does not go with --allow, --deny and --audit.`,
+      {
+        hint: 'Leave --network out: what --allow does not name is refused, or recorded with --audit.',
+      },
+    )
   const base = network ?? {}
   const rules = (name: string, more: readonly string[] = []) => {
     const listed = base[name]
     return [...(Array.isArray(listed) ? (listed as unknown[]) : []), ...more]
   }
-  return { ...base, allow: rules('allow', allow), ...(deny ? { deny: rules('deny', deny) } : {}) }
+  return {
+    ...base,
+    allow: rules('allow', allow),
+    ...(deny ? { deny: rules('deny', deny) } : {}),
+    ...(audit ? { audit } : {}),
+  }
 }
 
 /** As the HTTP API writes it. */

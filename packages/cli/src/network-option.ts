@@ -17,6 +17,7 @@ export function withNetworkOptions(command: Command): Command {
       collect,
     )
     .option('--deny <rule>', 'never reach this, whatever --allow says (repeatable)', collect)
+    .option('--audit', 'allow and record what the policy would refuse, to learn which policy suffices')
 }
 
 function parseNetwork(text: string): NetworkChoice {

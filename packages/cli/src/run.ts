@@ -2,9 +2,11 @@ import path from 'node:path'
 import { type EngineProvider, locateRunner } from '@sandkasten/engine'
 import { type Network, SandboxError } from '@sandkasten/sdk'
 import { identityOf, isAlive } from '@sandkasten/sdk/internal'
+import { type NormalPolicy, normalizeNetwork } from '@sandkasten/sdk/provider'
 import { CopyBudget, copyOut, type PlannedOut, planOut } from './copy-out.ts'
 import { engineAt, enginePlace } from './engine-place.ts'
 import { reportError } from './errors.ts'
+import { type Learning, learn } from './learned-policy.ts'
 import type { MountOption, OutOption } from './mount-option.ts'
 import { type NetworkChoice, type NetworkOptions, networkOf, sdkNetwork } from './network-choice.ts'
 import type { PlaceOptions } from './options.ts'
@@ -67,6 +69,8 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     ...engineOptions(provider, options, network),
   })
   for (const signal of endings) process.off(signal, leave)
+  const audited = auditedPolicy(network)
+  const learning = audited && learn(provider, sandbox.sandboxId, audited)
   try {
     const code = await (options.tty
       ? attachTerminal(sandbox, command, options)
@@ -75,6 +79,7 @@ export async function run(command: readonly string[], given: RunOptions): Promis
           timeout: options.timeout,
           forwardsInput: options.interactive || !process.stdin.isTTY,
         }))
+    if (learning) await printLearned(learning)
     return await copyResults(sandbox, outs, options.outLimit, code)
   } finally {
     await sandbox.destroy()
@@ -106,6 +111,23 @@ async function copyResults(
     for (const signal of endings) process.off(signal, leave)
   }
   return code === 0 && failed !== 0 ? 125 : code
+}
+
+function auditedPolicy(network: NetworkChoice): NormalPolicy | undefined {
+  const policy = normalizeNetwork(network)
+  return typeof policy === 'object' && policy.audit ? policy : undefined
+}
+
+/** A policy that cannot be learned does not change the exit code of the command. */
+async function printLearned(learning: Learning): Promise<void> {
+  try {
+    const policy = JSON.stringify(await learning.policy(), undefined, 2)
+    console.error(
+      `sandkasten: this policy would have sufficed. Save it, and pass it with --network FILE:\n${policy}`,
+    )
+  } catch (error) {
+    reportError(error)
+  }
 }
 
 /** Removes sandboxes of earlier runs that were killed before they could clean up. */

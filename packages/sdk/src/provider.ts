@@ -3,6 +3,7 @@
  * helpers.
  */
 export type * from './core/driver.ts'
+export { type ReachedEvent, ReachedTargets } from './core/network/learned.ts'
 export type { NormalNetwork, NormalPolicy, NormalRule, NormalTransform } from './core/network/normal.ts'
 export { normalizeNetwork } from './core/network/normalize.ts'
 export { isSecretName } from './core/network/secret.ts'

@@ -100,6 +100,32 @@ describe.skipIf(missing)(`policies of fronts are enforced${missing ? ` (skipped:
     expect(lines(output).at(-1)).toBe('refused')
   })
 
+  it('E2B and OpenSandbox: everything but some targets', { timeout: 60_000 }, async () => {
+    const urls = (name: string) => [
+      `-k https://${name}.allowed.example/${name}`,
+      // By name and address, on a port without a name, and what no policy opens.
+      '-k https://denied.example/no',
+      '-k https://11.0.2.1/no',
+      'http://11.0.2.1:8080/no',
+      'http://169.254.169.254/no',
+      `http://11.0.3.1:8080/${name}-address`,
+    ]
+    const refused = ['refused', 'refused', 'refused', 'refused']
+    const network = { denyOut: ['11.0.2.0/24'] }
+    const e2b = lines(await fronts.e2b(network, visit(...urls('all'))))
+    expect(e2b.slice(1, 5)).toEqual(refused)
+    const policy = {
+      defaultAction: 'allow' as const,
+      egress: ['11.0.2.0/24', 'denied.example'].map((target) => ({ action: 'deny' as const, target })),
+    }
+    const open = lines(await fronts.opensandbox(policy, visit(...urls('rest'))))
+    expect(open.slice(1, 5)).toEqual(refused)
+    await world.settle()
+    for (const path of ['/all', '/all-address', '/rest', '/rest-address'])
+      expect(received(path)).toBeDefined()
+    expect(received('/no')).toBeUndefined()
+  })
+
   it('OpenSandbox: rules for targets', { timeout: 60_000 }, async () => {
     const policy = {
       defaultAction: 'deny' as const,

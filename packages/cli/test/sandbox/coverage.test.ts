@@ -111,7 +111,8 @@ describe.skipIf(missing)('sandkasten sandbox', () => {
     await run(['create', 'second', '--yes', '--disk', '100m', '--user', 'root', '--option', 'pids=64'])
     const rules = ['--allow', 'a.example', '--allow', 'b.example:22', '--deny', 'x.a.example']
     await run(['create', 'closed', '--yes', '--network', 'none'])
-    await run(['create', 'ruled', '--yes', ...rules])
+    await run(['create', 'ruled', '--yes', '--audit', ...rules])
+    expect(await json(['network', 'ruled'])).toMatchObject({ audit: true })
     expect(await run(['exec', 'ruled', '--', 'cat', '/etc/resolv.conf'])).toContain('192.0.0.3')
     const file = path.join(place.home, 'policy.json')
     await writeFile(file, JSON.stringify({ allow: ['a.example'], limits: { bytes_per_second: 1_000 } }))
@@ -124,6 +125,7 @@ describe.skipIf(missing)('sandkasten sandbox', () => {
       'c.example',
       '--deny',
       'd.example',
+      '--audit',
     ])
     expect(ruled).toMatchObject({
       allow: [{ host: 'a.example' }, { host: 'c.example' }],

@@ -35,6 +35,7 @@ export {
   type SessionPolicy,
   shownNetwork,
 } from './network/policy.ts'
+export { includesTarget } from './network/targets.ts'
 export type { CreateRequest } from './plan.ts'
 export { Pool, poolLabel } from './pool.ts'
 export { type ProviderFacts, SessionService } from './sessions.ts'

@@ -313,6 +313,8 @@ describe('what policies may name', () => {
   it('does not include audit where open is not allowed', async () => {
     const { create } = await begin({ allowed_networks: ['none', 'policy'] })
     expect((await create({ allow: [], audit: true })).status).toBe(403)
+    expect((await create({ allow: ['*'] })).status).toBe(403)
+    expect((await (await begin()).create({ allow: ['*'], deny: ['x.example'] })).status).toBe(201)
   })
 
   it('is narrowed by the policy of the project, at create, change and start', async () => {

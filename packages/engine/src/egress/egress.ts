@@ -3,6 +3,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { NormalPolicy } from '@sandkasten/sdk/provider'
 import { Authorities } from './authorities.ts'
 import type { ControlConnection } from './control.ts'
+import { EventLog } from './event-log.ts'
 import { followEvents } from './events.ts'
 import { Gateway } from './gateway.ts'
 import { type HostOverrides, hostFacts, watchHost } from './host-facts.ts'
@@ -53,6 +54,7 @@ export class Egress {
   readonly #options: EgressOptions
   readonly #gateway: Gateway
   readonly #authorities = new Authorities()
+  readonly #log = new EventLog()
   /** Sandboxes that this process has started, changed or used. */
   readonly #mine = new Map<string, EgressSandbox>()
   /** What the gateway of the current connection has. */
@@ -115,6 +117,7 @@ export class Egress {
   /** Runs after the end of a sandbox. The gateway notices it by itself; this is for a restart that comes at once. */
   async ended(sandboxId: string): Promise<void> {
     this.#mine.delete(sandboxId)
+    this.#log.forget(sandboxId)
     if (!this.#admitted.delete(sandboxId)) return
     const connection = await this.#gateway.connection()
     await connection.request('remove', { sandbox: sandboxId }).catch(ignoreUnknown)
@@ -149,7 +152,7 @@ export class Egress {
     sandboxId: string,
     options: { readonly after?: number; readonly follow?: boolean; readonly signal?: AbortSignal },
   ): AsyncIterable<EgressEvent> {
-    return followEvents(this.#gateway, sandboxId, options)
+    return followEvents(this.#gateway, this.#log, sandboxId, options)
   }
 
   /** Closes the connection. The gateway goes on while sandboxes live. */

@@ -194,6 +194,30 @@ describe.skipIf(reason)(`network policies on oci${reason ? ` (${reason})` : ''}`
     for (const id of ids) await engine.destroy(id)
   }, 120_000)
 
+  it('events that were read survive a killed gateway, in their order', async () => {
+    const id = await engine.create({ network: allowed })
+    await fetch(id, 'http://before.test/')
+    const read = await engine.events(id)
+    expect(read.map(({ host }) => host)).toContain('before.test')
+    // A follower reads this one, as the daemon does for each session.
+    const followed = engine.follow(id, 'during.test')
+    await fetch(id, 'http://during.test/')
+    await followed
+    process.kill(gateway()!, 'SIGKILL')
+    await expect
+      .poll(() => fetch(id, 'http://allowed.test/'), { timeout: 20_000 })
+      .toContain('"host":"allowed.test"')
+    await fetch(id, 'http://after.test/')
+    const all = await engine.events(id)
+    const hosts = all.map(({ host }) => host)
+    expect(hosts).toEqual(expect.arrayContaining(['before.test', 'during.test', 'after.test']))
+    expect(hosts.indexOf('before.test')).toBeLessThan(hosts.indexOf('during.test'))
+    expect(hosts.indexOf('during.test')).toBeLessThan(hosts.indexOf('after.test'))
+    const numbers = all.map(({ seq }) => seq)
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
+    await engine.destroy(id)
+  }, 120_000)
+
   it('the gateway outlives its engine, and the next engine uses it', async () => {
     const first = await cage.engine()
     const id = await first.create({ network: allowed })

@@ -181,7 +181,7 @@ describeOnEachDatabase('secrets of the registry', (place, kind) => {
   })
 })
 
-it('need no key while there are none', async () => {
+it('a registry without secrets needs no key', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'sk-stored-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const { registry } = await begin({ file: path.join(folder, 'registry.db') })

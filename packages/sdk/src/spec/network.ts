@@ -21,6 +21,7 @@ export interface NetworkPolicy {
 /**
  * As text: `github.com`, `*.github.com`, `github.com:22`, `198.51.100.0/24`, `198.51.100.7:5432`, `[2001:db8::7]:443`,
  * or `preset:github`. A host without a port means 443 (TLS) and 80 (HTTP); an address without one means all TCP ports.
+ * In `allow`, `*` means all names.
  */
 export type NetworkRule = string | NetworkHostRule | NetworkAddressRule | NetworkPresetRule
 

@@ -1,7 +1,15 @@
 import { type RequestTransform, SandboxError } from '@sandkasten/sdk'
 import { z } from 'zod'
 import type { GivenNetwork, SessionNetwork } from '../../sessions/index.ts'
-import { allowedBy, closedNetwork, isClosed, type NetworkPlace } from '../shared/network.ts'
+import {
+  allBut,
+  allowedBy,
+  allowsAll,
+  closedNetwork,
+  deniedBy,
+  isClosed,
+  type NetworkPlace,
+} from '../shared/network.ts'
 import type { CreateBody } from './schemas.ts'
 
 type Wanted = Pick<CreateBody, 'allow_internet_access'> & {
@@ -34,8 +42,15 @@ export function networkFor(
     return { allow: allowOut, transform }
   }
   if (closes) return closedNetwork(place)
-  if (transform.length > 0) throw unsupported('network.rules without denyOut: ["0.0.0.0/0"]')
-  if (denyOut.length > 0) throw unsupported('network.denyOut for some addresses only')
+  if (transform.length > 0 || denyOut.length > 0) {
+    // At E2B the allowed target wins, in our policies the denied one.
+    if (denyOut.length > 0 && allowOut.some((target) => !everything.has(target)))
+      throw unsupported('network.allowOut together with network.denyOut for some addresses')
+    const network = allBut(denyOut, place)
+    if (!network) throw unsupported('network.denyOut for some addresses, or network.rules without it,')
+    if (!place.rules.allowed_networks.includes('open')) throw noInternet()
+    return { ...network, transform }
+  }
   if (internet === undefined && allowOut.length === 0) return undefined
   if (!place.rules.allowed_networks.includes('open')) throw noInternet()
   return 'open'
@@ -64,9 +79,10 @@ export function networkView(network: SessionNetwork): object {
     const redacted = Object.fromEntries(Object.keys(headers).map((name) => [name, '<redacted>']))
     rules[match.host] = [...(rules[match.host] ?? []), { transform: { headers: redacted } }]
   }
+  const [denied, all] = [deniedBy(network), allowsAll(network)]
   return {
-    allowOut: [...hosts, ...cidrs],
-    denyOut: ['0.0.0.0/0'],
+    ...(all ? {} : { allowOut: [...hosts, ...cidrs] }),
+    denyOut: all ? [...denied.hosts, ...denied.cidrs] : ['0.0.0.0/0'],
     ...(network.transform.length > 0 ? { rules } : {}),
   }
 }

@@ -1,5 +1,6 @@
 import type {
   GivenNetwork,
+  GivenPolicy,
   ProviderFacts,
   Rules,
   SessionNetwork,
@@ -24,6 +25,22 @@ export function closedNetwork({ rules, provider }: NetworkPlace): GivenNetwork {
 /** The network for a policy for all traffic. Undefined: the configured default applies. */
 export function networkOf(policy: NetworkPolicy | undefined, place: NetworkPlace): GivenNetwork | undefined {
   return policy && (policy === 'allow-all' ? 'open' : closedNetwork(place))
+}
+
+/**
+ * All of the public internet but these targets. Undefined, where there are no policies: then a front refuses. It is a
+ * policy, so the sandbox has TCP and DNS, and no UDP.
+ */
+export function allBut(deny: readonly string[], { rules, provider }: NetworkPlace): GivenPolicy | undefined {
+  const hasPolicies = rules.allowed_networks.includes('policy') && provider.capabilities.egress !== undefined
+  return hasPolicies ? { allow: ['*', '0.0.0.0/0', '::/0'], deny } : undefined
+}
+
+/** Whether the policy allows what `allBut` does. */
+export function allowsAll({ allow }: SessionPolicy): boolean {
+  const has = (target: string) =>
+    allow.some((rule) => ('host' in rule ? rule.host : 'cidr' in rule ? rule.cidr : '') === target)
+  return ['*', '0.0.0.0/0', '::/0'].every(has)
 }
 
 export function isClosed(network: SessionNetwork): boolean {

@@ -35,11 +35,11 @@ export function networkFor(given: NetworkPolicy | undefined, place: NetworkPlace
   if (given.mode === 'deny-all') return closedNetwork(place)
   const { allow = [], subnets = {} } = given
   const domains = Array.isArray(allow) ? allow : Object.keys(allow)
-  if (domains.includes('*'))
-    throw notSupported('A rule for all domains', 'Use "allow-all", or name the domains.')
   const transform = Array.isArray(allow)
     ? []
     : Object.entries(allow).flatMap(([host, rules]) => rules.map((one) => transformOf(host, one)))
+  if (transform.some(({ match }) => match.host === '*'))
+    throw notSupported('A rule with headers for all domains', 'Name the domains that get the headers.')
   return { allow: [...domains, ...(subnets.allow ?? [])], deny: subnets.deny ?? [], transform }
 }
 
@@ -86,15 +86,31 @@ function transformOf(host: string, { match = {}, transform, forwardURL, response
   if (forwardURL !== undefined) throw notSupported('forwardURL in a rule of a network policy')
   if (response !== undefined) throw notSupported('response in a rule of a network policy')
   const { path = {}, method, queryString, headers: wantedHeaders } = match
-  if (path.exact !== undefined || path.regex !== undefined || queryString?.length || wantedHeaders?.length)
+  const prefix = path.startsWith ?? (path.regex === undefined ? undefined : prefixOf(path.regex))
+  const isOther = path.exact !== undefined || (path.regex !== undefined && prefix === undefined)
+  if (
+    isOther ||
+    (path.startsWith !== undefined && path.regex !== undefined) ||
+    queryString?.length ||
+    wantedHeaders?.length
+  )
     throw notSupported('Such a match in a rule of a network policy', 'Match path.startsWith and method.')
   const headers = Object.assign({}, ...(transform ?? []).map((one) => one.headers ?? {})) as Record<
     string,
     string
   >
-  const matched: RequestTransform['match'] = { host, path: path.startsWith, methods: method }
+  const matched: RequestTransform['match'] = { host, path: prefix, methods: method }
   return {
     match: Object.fromEntries(Object.entries(matched).filter(([, value]) => value !== undefined)),
     headers,
   } as RequestTransform
+}
+
+/**
+ * The beginning that a regular expression matches, if it is one of all paths with this beginning: `^/v1/.*`. For others a
+ * beginning would be wider, and send the headers with more requests.
+ */
+function prefixOf(regex: string): string | undefined {
+  const literal = /^\^((?:[A-Za-z0-9/_~%@:,;=&!-]|\\[./+-])+)\.\*\$?$/.exec(regex)?.[1]
+  return literal?.replaceAll('\\', '')
 }

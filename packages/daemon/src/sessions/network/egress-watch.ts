@@ -1,3 +1,4 @@
+import { ReachedTargets } from '@sandkasten/sdk/provider'
 import type { Context, DaemonProvider, Session } from '../context.ts'
 
 export type EgressEvent =
@@ -5,19 +6,10 @@ export type EgressEvent =
     ? Event
     : never
 
-/** Where a session connected to, by a key of its own. */
-export type Learned = Map<
-  string,
-  { readonly host: string | null; readonly address: string; readonly port: number }
->
-
-/** The most targets that one session is remembered with: as many rules as a policy may have. */
-const mostLearned = 1000
-
 interface Followed {
   readonly sandboxId: string
   readonly stop: AbortController
-  readonly learned: Learned
+  readonly reached: ReachedTargets
 }
 
 /**
@@ -38,8 +30,9 @@ export class EgressWatch {
     return this.#followed.size
   }
 
-  learned(sessionId: string): Learned | undefined {
-    return this.#followed.get(sessionId)?.learned
+  /** Where the session connected to, as far as this process has followed. */
+  reached(sessionId: string): ReachedTargets {
+    return this.#followed.get(sessionId)?.reached.copy() ?? new ReachedTargets()
   }
 
   /** Begins to follow new sessions, and forgets those that ended. */
@@ -61,16 +54,9 @@ export class EgressWatch {
     this.#followed.clear()
   }
 
-  static learn(learned: Learned, { kind, verdict, host, address, port }: EgressEvent): void {
-    if (kind === 'dns' || port === null || (verdict !== 'allowed' && verdict !== 'audit')) return
-    const target = host ?? address
-    if (target === null || learned.size >= mostLearned) return
-    learned.set(`${target} ${port}`, { host, address: address ?? '', port })
-  }
-
   #follow({ id, sandbox_id: sandboxId }: Pick<Session, 'id' | 'sandbox_id'>): void {
     if (sandboxId === null) return
-    const followed = { sandboxId, stop: new AbortController(), learned: new Map() }
+    const followed = { sandboxId, stop: new AbortController(), reached: new ReachedTargets() }
     this.#followed.set(id, followed)
     void this.#read(followed).catch((error) => {
       if (followed.stop.signal.aborted) return
@@ -79,12 +65,12 @@ export class EgressWatch {
     })
   }
 
-  async #read({ sandboxId, stop, learned }: Followed): Promise<void> {
+  async #read({ sandboxId, stop, reached }: Followed): Promise<void> {
     const { provider } = this.#context
     // A gateway that an earlier process has started gets the present secrets of this sandbox.
     await provider.egressStats?.(sandboxId)
     for await (const event of provider.egressEvents!(sandboxId, { follow: true, signal: stop.signal })) {
-      EgressWatch.learn(learned, event)
+      reached.add(event)
       if (event.at >= this.#startedAt) this.#count(event)
     }
   }

@@ -6,7 +6,7 @@ import { refuseBeyond, rulesOf } from '../limits/policy.ts'
 import { networkOf } from '../plan.ts'
 import { notUsable, refuseOther } from '../status.ts'
 import type { Use } from '../use.ts'
-import { type EgressEvent, EgressWatch, type Learned } from './egress-watch.ts'
+import { type EgressEvent, EgressWatch } from './egress-watch.ts'
 import { learnedPolicy } from './learn.ts'
 import { type Literal, literalOf } from './literals.ts'
 import {
@@ -117,10 +117,10 @@ export class NetworksOfSessions {
     const session = await this.#use.findHere(caller, id)
     const network = networkOfRow(session)
     if (typeof network === 'string') throw noPolicy(id)
-    const found: Learned = new Map(this.watch.learned(id))
+    const found = this.watch.reached(id)
     if (session.status === 'running') {
       const sandboxId = await this.#withPolicy(caller, id)
-      for await (const event of this.#provided()(sandboxId, { after: 0 })) EgressWatch.learn(found, event)
+      for await (const event of this.#provided()(sandboxId, { after: 0 })) found.add(event)
     }
     return learnedPolicy(network, found)
   }

@@ -45,12 +45,13 @@ export function checkedNetwork(
         hint: `Use ${Object.keys(egress.services).join(', ') || 'none'}, or add it to egress.services.`,
       })
   refusePrivate(policy.allow, egress.addresses)
-  if (policy.audit && !allowed_networks.includes('open'))
+  const wide = policy.audit ? 'audit: true' : policy.allow.some(isEveryName) ? 'the host *' : undefined
+  if (wide !== undefined && !allowed_networks.includes('open'))
     throw new SandboxError(
       'forbidden',
-      'The network open is not allowed here, and audit: true reaches as much.',
+      `The network open is not allowed here, and ${wide} reaches as much.`,
       {
-        hint: 'Leave audit out, or add open to allowed_networks.',
+        hint: 'Leave it out, or add open to allowed_networks.',
       },
     )
   return { ...policy, services, limits: limitsOf(limits, egress.max) }
@@ -132,6 +133,10 @@ export function isSecret(value: string | SecretValue): value is SecretValue {
 
 function shownService(name: string) {
   return { host: `${name}.sandkasten.internal`, port: 80 }
+}
+
+function isEveryName(rule: NormalPolicy['allow'][number]): boolean {
+  return 'host' in rule && rule.host === '*'
 }
 
 function serviceNames(asked: NonNullable<GivenPolicy['services']>): string[] {

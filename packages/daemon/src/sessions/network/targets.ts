@@ -37,6 +37,12 @@ export function isCovered(target: Target, patterns: readonly string[]): boolean 
   return patterns.some((pattern) => covers(pattern, target))
 }
 
+/** Whether the first target of a rule, as text without a port, includes the second: names, patterns and networks. */
+export function includesTarget(outer: string, inner: string): boolean {
+  if (outer === inner || outer === '*') return true
+  return includesNetwork(outer, inner) || (outer.startsWith('*.') && inner.endsWith(outer.slice(1)))
+}
+
 function covers(pattern: string, { host, cidr, preset, ports }: Target): boolean {
   if (preset !== undefined) return pattern === `preset:${preset}`
   if (cidr !== undefined) return includesNetwork(pattern, cidr)

@@ -11,7 +11,7 @@ export function isServiceName(name: string): boolean {
 /** `*.Bücher.example.` is `*.xn--bcher-kva.example`. */
 export function patternOf(value: unknown, where: string): string {
   if (value === '*')
-    throw invalid(`\`${where}\` is "*".`, "Name the hosts, or use network: 'open' for the public internet.")
+    throw invalid(`\`${where}\` is "*".`, 'Only `allow` takes it, without ports. Name the hosts.')
   if (typeof value === 'string' && value.startsWith('*.')) return `*.${hostOf(value.slice(2), where)}`
   return hostOf(value, where)
 }

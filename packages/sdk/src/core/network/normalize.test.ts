@@ -29,6 +29,8 @@ describe('normalizeNetwork', () => {
     ['[2001:db8::7]:443', { cidr: '2001:db8::7/128', ports: [443] }],
     ['[2001:db8::7]', { cidr: '2001:db8::7/128' }],
     ['preset:github', { preset: 'github' }],
+    ['*', { host: '*' }],
+    [{ host: '*' }, { host: '*' }],
     [
       { host: 'A.example', ports: [443, 80, 443], protocol: 'tls' },
       { host: 'a.example', ports: [80, 443], protocol: 'tls' },
@@ -44,7 +46,8 @@ describe('normalizeNetwork', () => {
 
   it.each([
     ['', 'host name'],
-    ['*', "network: 'open'"],
+    ['*:443', 'Only `allow` takes it'],
+    [{ host: '*', ports: [443] }, 'Only `allow` takes it'],
     ['*.*.example.com', '`*` inside'],
     ['api.*.com', '`*` inside'],
     ['*github.com', '`*` inside'],
@@ -103,6 +106,13 @@ describe('normalizeNetwork', () => {
     expect(error.message).toContain('network.allow[1]')
     expect(`${error.message} ${error.hint}`).toContain(words)
     expect(error.message.length).toBeLessThan(400)
+  })
+
+  it('rejects all names in deny and in transforms', () => {
+    for (const wrong of [{ deny: ['*'] }, { transform: [{ match: { host: '*' }, headers: { a: 'b' } }] }])
+      expect(failure(() => normalizeNetwork({ allow: ['*'], ...wrong })).hint).toContain(
+        'Only `allow` takes it',
+      )
   })
 
   it('rejects presets in deny', () => {

@@ -9,6 +9,7 @@ const mostPorts = 100
 
 /** A rule of `allow`. `at` is its place: `allow[2]`. */
 export function ruleOf(rule: unknown, at: string): NormalRule {
+  if (isEveryName(rule)) return { host: '*' }
   const preset = presetIn(rule)
   if (preset === undefined) return targetOf(rule, at)
   const known = presets.find((name) => name === preset)
@@ -18,6 +19,12 @@ export function ruleOf(rule: unknown, at: string): NormalRule {
     `Use ${presets.map((name) => `preset:${name}`).join(', ')}, or name the hosts.`,
     { rule: at },
   )
+}
+
+/** All names of the public internet, on ports 80 and 443. */
+function isEveryName(rule: unknown): boolean {
+  if (typeof rule !== 'object' || rule === null) return rule === '*'
+  return Object.keys(rule).length === 1 && 'host' in rule && rule.host === '*'
 }
 
 /** A rule of `deny`, or one of `allow` that is no preset. */

@@ -7,6 +7,8 @@ export interface VendorAbilities {
   readonly provider: string
   readonly vendor: string
   readonly addresses: 'ipv4' | 'all'
+  /** The host `*` in `allow`. */
+  readonly everyName: boolean
   /** Networks in `deny`. */
   readonly deny: boolean
   /** `host`: headers for all requests to a host. `request`: also by path and method. */
@@ -33,6 +35,8 @@ export function vendorPolicy(policy: NormalPolicy, can: VendorAbilities): Vendor
     if ('preset' in rule) throw refuse(place, 'presets', 'Name the hosts.')
     if (rule.ports !== undefined || ('protocol' in rule && rule.protocol !== undefined))
       throw refuse(place, 'rules for ports and protocols', 'Omit the port.')
+    if ('host' in rule && rule.host === '*' && !can.everyName)
+      throw refuse(place, 'rule for all names', "Name the hosts, or use network: 'open'.")
     if ('host' in rule) hosts.push(rule.host)
     else cidrs.push(addresses(rule.cidr, place))
   }
@@ -70,7 +74,7 @@ export function transformsByHost(
 
 /** Whether all names of the second pattern match the first. */
 export function covers(pattern: string, host: string): boolean {
-  return pattern === host || (pattern.startsWith('*.') && host.endsWith(pattern.slice(1)))
+  return pattern === host || pattern === '*' || (pattern.startsWith('*.') && host.endsWith(pattern.slice(1)))
 }
 
 function unsupportedRule(

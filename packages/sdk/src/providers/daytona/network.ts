@@ -5,6 +5,7 @@ import type { DaytonaNetwork } from './sdk.ts'
 const abilities = {
   provider: 'daytona',
   vendor: 'Daytona',
+  everyName: false,
   addresses: 'ipv4',
   deny: false,
   transform: 'none',

@@ -7,6 +7,7 @@ import type { VendorNetwork } from './sdk.ts'
 const abilities = {
   provider: 'e2b',
   vendor: 'E2B',
+  everyName: false,
   addresses: 'ipv4',
   deny: false,
   transform: 'host',

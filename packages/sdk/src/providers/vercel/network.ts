@@ -6,6 +6,7 @@ import type { VendorNetworkPolicy, VendorNetworkRule } from './sdk.ts'
 const abilities = {
   provider: 'vercel',
   vendor: 'Vercel',
+  everyName: true,
   addresses: 'all',
   deny: true,
   transform: 'request',
