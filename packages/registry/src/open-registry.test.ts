@@ -83,6 +83,27 @@ describe('openRegistry', () => {
     await expect(registry.in().list()).rejects.toThrow()
   })
 
+  it.each(['list', 'reconcile'] as const)('%s knows a misspelled provider', async (what) => {
+    const registry = await registryHere()
+    const ask = (provider: string) =>
+      what === 'list' ? registry.in().list({ provider }) : registry.reconcile({ provider })
+    await expect(ask('lokal')).rejects.toMatchObject({
+      code: 'not_found',
+      message: 'There is no provider “lokal”.',
+      hint: 'Did you mean “local”?',
+    })
+    await ask('local')
+    await registry.in().create({ name: 'demo' })
+    await registry.close()
+    // Sandboxes of a provider that this program does not have are still listed.
+    const other = [{ ...kinds()[0]!, provider: 'other' }]
+    await using poor = await openRegistry({ dataDir, kinds: other, env: {} })
+    expect(await poor.in().list({ provider: 'local' })).toMatchObject([{ name: 'demo' }])
+    expect(await poor.reconcile({ provider: 'local' })).toMatchObject({
+      unreachable: [{ provider: 'local' }],
+    })
+  })
+
   it('checks a default provider that does not exist', async () => {
     await expect(
       openRegistry({ dataDir, kinds: kinds(), defaultProvider: 'lokal', env: {} }),
