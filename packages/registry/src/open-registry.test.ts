@@ -5,6 +5,8 @@ import path from 'node:path'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openRegistry, type Registry } from './index.ts'
+import { openStore } from './store/index.ts'
+import { sandboxRow } from './store/testing/rows.ts'
 import type { ResumeTask } from './testing/resume-often.ts'
 
 let dataDir: string
@@ -74,6 +76,22 @@ describe('openRegistry', () => {
     await first.in().hold('demo')
     await first.close()
     expect(await second.in().stop('demo')).toMatchObject({ status: 'stopped' })
+  })
+
+  it('allows 100 sandboxes, and 20 in a channel, by default', async () => {
+    const registry = await registryHere()
+    const store = await openStore({ file: path.join(dataDir, 'registry/registry.db') })
+    const fill = async (count: number, channel_id: string | null) => {
+      for (let at = 0; at < count; at += 1)
+        await store.sandboxes.insert(sandboxRow({ name: `${channel_id ?? 'home'}-${at}`, channel_id }))
+    }
+    await fill(20, 'c1')
+    const quota = (limit: number) => ({ code: 'quota_exceeded', details: { limit } })
+    await expect(registry.in({ channelId: 'c1' }).create()).rejects.toMatchObject(quota(20))
+    await fill(79, null)
+    await registry.in().create()
+    await expect(registry.in().create()).rejects.toMatchObject(quota(100))
+    await store.close()
   })
 
   it('refuses work after close(), which may be called twice', async () => {
