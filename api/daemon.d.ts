@@ -884,6 +884,7 @@ export declare class SessionService {
         target: string | null;
     }[]>;
     rules(caller: Pick<Caller, 'projectId' | 'policy'>): Promise<Rules>;
+    imageOfRuntime(caller: Pick<Caller, 'projectId' | 'policy'>, runtime: string): Promise<string>;
     usage(caller: Caller): Promise<{
         used: {
             sessions: number;

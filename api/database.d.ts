@@ -17,6 +17,7 @@
 //   SealedSecrets
 //   SealedValues
 //   SealedValuesOptions
+//   guardColumns
 //   isStaleKey
 //   keyGuard
 //   keySource
@@ -133,11 +134,13 @@ export declare function databaseError(error: unknown): unknown;
 
 export declare function diskFull(cause?: Error): SandboxError;
 
+export declare function guardColumns({ facts, check, columns }: SealedSchema): Migration['up'];
+
 export declare function isDuplicate(error: unknown): boolean;
 
 export declare function isStaleKey(error: unknown): boolean;
 
-export declare function keyGuard({ facts, check, columns }: SealedSchema): Migration['up'];
+export declare function keyGuard(schema: SealedSchema): Migration['up'];
 
 export declare function keySource({ file, env }: KeySourceOptions): KeySource;
 

@@ -19,11 +19,15 @@
 //   RecordStatus
 //   Registry
 //   SandboxRecord
+//   SandboxSecrets
 //   SandboxSettings
 //   Scope
 //   ScopedRegistry
+//   SecretChange
+//   SecretOptions
 //   SetupOptions
 //   SnapshotListOptions
+//   StoredSecret
 //   Timeouts
 //   Use
 //   WorkReport
@@ -144,7 +148,7 @@ export interface OpenRegistryOptions {
     readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'check';
+export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'network' | 'check';
 
 export interface OperationOptions extends CallOptions {
     onProgress?: (step: ProgressStep) => void;
@@ -172,6 +176,7 @@ export interface Registry extends AsyncDisposable {
     readonly id: string;
     in(scope?: Scope): ScopedRegistry;
     readonly credentials: Credentials;
+    readonly secrets: SandboxSecrets;
     doDueWork(options?: CallOptions): Promise<WorkReport>;
     work(options: CallOptions & {
         onReport?: (report: WorkReport) => void;
@@ -198,6 +203,7 @@ export interface SandboxRecord {
     readonly directory?: string;
     readonly image?: string;
     readonly ports: readonly number[];
+    readonly network?: Network;
     readonly channelId?: string;
     readonly expiresAt?: Date;
     readonly idleStopMs?: number;
@@ -206,6 +212,14 @@ export interface SandboxRecord {
     readonly createdAt: Date;
     readonly threads: readonly string[];
     readonly uses: readonly Use[];
+}
+
+export interface SandboxSecrets {
+    list(scope?: Scope): Promise<StoredSecret[]>;
+    put(name: string, value: string, options?: SecretOptions): Promise<StoredSecret & SecretChange>;
+    delete(name: string, options?: SecretOptions): Promise<SecretChange & {
+        readonly existed: boolean;
+    }>;
 }
 
 export interface SandboxSettings {
@@ -218,6 +232,7 @@ export interface SandboxSettings {
     readonly resources?: SandboxResources;
     readonly user?: SandboxUser;
     readonly network?: Network;
+    readonly networkNext?: Network;
     readonly providerOptions?: Readonly<Record<string, unknown>>;
 }
 
@@ -240,6 +255,7 @@ export interface ScopedRegistry {
     }): Promise<{
         snapshotId: string;
     }>;
+    setNetwork(name: string, network: Network, options?: OperationOptions): Promise<SandboxRecord>;
     listSnapshots(options?: SnapshotListOptions): Promise<NamedSnapshot[]>;
     deleteSnapshot(snapshotId: string, options?: DeleteSnapshotOptions): Promise<boolean>;
     destroy(name: string, options?: InterruptingOptions): Promise<DestroyResult>;
@@ -254,6 +270,18 @@ export interface ScopedRegistry {
     setBaseUrl(name: string, baseUrl: string | undefined): Promise<void>;
 }
 
+export interface SecretChange {
+    readonly sandboxes: readonly string[];
+    readonly failed: ReadonlyArray<{
+        readonly sandbox: string;
+        readonly error: unknown;
+    }>;
+}
+
+export interface SecretOptions {
+    readonly scope?: Scope;
+}
+
 export interface SetupOptions extends CallOptions {
     scope?: Scope;
     label?: string;
@@ -264,6 +292,13 @@ export interface SetupOptions extends CallOptions {
 
 export interface SnapshotListOptions extends CallOptions {
     provider?: string;
+}
+
+export interface StoredSecret {
+    readonly name: string;
+    readonly version: number;
+    readonly createdAt: Date;
+    readonly updatedAt: Date;
 }
 
 export interface Timeouts {

@@ -171,12 +171,14 @@
 //   checkCount
 //   checkMs
 //   checkRuntimes
+//   checkSecretValue
 //   chunksOf
 //   concat
 //   encode
 //   errnoHint
 //   gitCredentials
 //   hasRuntime
+//   isSecretName
 //   mappedRuntime
 //   matches
 //   maybeDone
@@ -188,6 +190,7 @@
 //   quoteArgs
 //   randomId
 //   runtimeNames
+//   secretLimits
 //   streamOf
 //   takeSource
 //   throwIfAborted
@@ -252,6 +255,7 @@
 //   DaytonaModule
 //   DaytonaProvider
 //   DaytonaProviderOptions
+//   DaytonaRuntime
 
 // @sandkasten/sdk/e2b
 //   E2BCapabilities
@@ -324,9 +328,11 @@
 //   FieldFormat
 //   FieldOptions
 //   KindOptions
+//   ProviderContext
 //   ProviderField
 //   ProviderKind
 //   ProviderSettings
+//   SecretSubject
 //   autoDetectProvider
 //   createProvider
 //   defineProviderKind
@@ -508,6 +514,7 @@ export interface Behaviour {
     readonly needs?: readonly Ability[];
     readonly options?: readonly CreateOption[];
     readonly program?: OptionalProgram;
+    readonly fact?: OptionalFact;
     run(trial: Trial): Promise<void>;
 }
 
@@ -662,7 +669,7 @@ export interface CommandKit {
     waitTrapped(): Command;
     relay(): Command;
     flood(bytes: number, marker?: string, gate?: string): Command;
-    floodBoth(bytes: number): Command;
+    floodBoth(bytes: number, errorBytes?: number): Command;
     gate(path: string): Command;
     splitCharacter(path: string): Command;
     tree(marker: string, shape?: TreeShape): Command;
@@ -674,6 +681,7 @@ export interface CommandKit {
     readonly missing: string;
     server?(port: number, body: string): Command;
     connect?(host: string, port: number): Command;
+    version?(program: RuntimeProgram): Command;
 }
 
 export type CommandMatcher = string | ((call: {
@@ -727,10 +735,11 @@ export interface ConformanceOptions {
     commands?: CommandKit | (() => CommandKit);
     reopen?: () => SandboxProvider | Promise<SandboxProvider>;
     without?: {
-        readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string;
+        readonly [What in OptionalProgram | OptionalFact | 'reopen' | 'leftovers']?: string;
     };
     leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[];
     egress?: EgressTargets;
+    runtimes?: readonly string[];
     only?: readonly string[] | ((behaviour: Behaviour) => boolean);
     limits?: Partial<Limits>;
 }
@@ -933,12 +942,16 @@ export interface DaytonaProviderOptions {
     organizationId?: string;
     apiUrl?: string;
     target?: string;
-    runtimes?: Readonly<Record<string, string>>;
+    runtimes?: Readonly<Record<string, DaytonaRuntime>>;
     sdk?: DaytonaModule | (() => Promise<DaytonaModule>);
     requestTimeoutMs?: number;
     startTimeoutMs?: number;
     env?: Readonly<Record<string, string | undefined>>;
 }
+
+export type DaytonaRuntime = string | {
+    readonly image: string;
+};
 
 export interface DaytonaSandboxObject {
     readonly id: string;
@@ -1461,7 +1474,7 @@ export interface KindOptions<Name extends string> {
     readonly sdk?: string;
     make(settings: {
         readonly [N in NoInfer<Name>]?: string;
-    }): SandboxProvider;
+    }, context: ProviderContext): SandboxProvider;
 }
 
 export type KnownRuntime = 'node24' | 'node22' | 'python3.13';
@@ -1613,6 +1626,7 @@ export declare class LocalSandbox implements SandboxDriver {
     readonly sandboxId: string;
     readonly name?: string;
     readonly workdir: string;
+    readonly writablePaths: readonly string[];
     readonly ports: readonly number[];
     readonly files: LocalFiles;
     readonly folder: string;
@@ -1782,6 +1796,7 @@ export declare class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     fault(rule: FaultRule): Fault;
     reopen(): MemoryProvider;
     networkOf(sandboxId: string): NormalNetwork | undefined;
+    runtimeOf(sandboxId: string): string | undefined;
     running(sandboxId: string): string[];
 }
 
@@ -1964,7 +1979,9 @@ export interface Opening {
     readonly snapshotId?: string;
 }
 
-export type OptionalProgram = 'server' | 'connect';
+export type OptionalFact = 'writablePaths';
+
+export type OptionalProgram = 'server' | 'connect' | 'version';
 
 export interface OutputBudget {
     take(bytes: number): boolean;
@@ -2226,6 +2243,10 @@ export interface ProjectPolicy {
     };
 }
 
+export interface ProviderContext {
+    readonly secrets?: (name: string, about?: SecretSubject) => Promise<string | undefined>;
+}
+
 export interface ProviderDriver<C extends Capabilities = Capabilities> {
     readonly name: string;
     readonly isolation: Isolation;
@@ -2260,7 +2281,7 @@ export interface ProviderKind {
     readonly fields: readonly ProviderField[];
     readonly alternatives?: ReadonlyArray<readonly string[]>;
     readonly sdk?: string;
-    make(settings: ProviderSettings): SandboxProvider;
+    make(settings: ProviderSettings, context?: ProviderContext): SandboxProvider;
 }
 
 export declare class ProviderSandboxExecutor implements SandboxExecutor {
@@ -2708,7 +2729,7 @@ export interface SandboxReattach<C extends Capabilities> {
     listProcesses(options?: CallOptions): Promise<ProcessInfo[]>;
 }
 
-export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'>;
+export type SandboxRecipe = Pick<CreateSpec, 'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'runtime' | 'ports' | 'network'>;
 
 export interface SandboxRecord {
     readonly version: 1;
@@ -2807,6 +2828,10 @@ export interface SecretOptions {
 
 export type SecretSource = Readonly<Record<string, string>> | ((name: string) => string | undefined | Promise<string | undefined>);
 
+export interface SecretSubject {
+    readonly labels: Readonly<Record<string, string>>;
+}
+
 export interface SecretValue {
     readonly secret: string;
     readonly prefix?: string;
@@ -2895,6 +2920,7 @@ export declare class Session {
     note(behaviour: Behaviour): string | undefined;
     excuse(behaviour: Behaviour): string | undefined;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     shared(group: string): Promise<AnySandbox>;
     reopened(): Promise<AnyProvider | undefined>;
     leftovers(sandboxId: string): Promise<readonly string[] | undefined>;
@@ -3306,6 +3332,7 @@ export declare class Trial {
     marked<T extends CreateSandboxOpts>(options: T): T;
     adopt(sandbox: AnySandbox): AnySandbox;
     get targets(): EgressTargets;
+    get runtimes(): readonly string[];
     connect({ host, port }: NetworkTarget): Command;
     run(sandbox: Pick<AnySandbox, 'runCommand'>, command: Command, options?: Omit<RunCommandOptions, 'cmd' | 'args'>): Promise<import("../spec/process.ts").CommandResult>;
     spawn(sandbox: Pick<AnySandbox, 'spawn'>, command: Command, options?: Omit<SpawnOptions, 'cmd' | 'args'>): Promise<ProcessHandle>;
@@ -3513,7 +3540,9 @@ export declare function checkCount(value: unknown, option: string, max: number):
 
 export declare function checkMs(value: unknown, option: string): number;
 
-export declare function checkRuntimes(runtimes: unknown, provider: string): Record<string, string>;
+export declare function checkRuntimes<T = string>(runtimes: Readonly<Record<string, T>> | undefined, provider: string, nameOf?: (value: unknown) => unknown): Record<string, T>;
+
+export declare function checkSecretValue(value: unknown, what: string): string;
 
 export declare function chunksOf(source: BytesSource): AsyncGenerator<Uint8Array>;
 
@@ -3737,13 +3766,15 @@ export declare function isAlive(identity: ProcessIdentity | undefined): Promise<
 
 export declare function isDamaged(error: unknown): boolean;
 
+export declare function isSecretName(name: unknown): name is string;
+
 export declare function keepAlive<S extends SandboxCore & (SandboxLifetime | SandboxActivity)>(sandbox: S & CanBeKept<S['capabilities']>, options?: KeepAliveOptions<NoInfer<S>['capabilities']>): KeepAlive;
 
 export declare function localDriver(options?: LocalProviderOptions & {
     name?: string;
 }): LocalDriver;
 
-export declare function mappedRuntime(provider: string, runtime: string, runtimes: Readonly<Record<string, string>>, kind: string): string;
+export declare function mappedRuntime<T>(provider: string, runtime: string, runtimes: Readonly<Record<string, T>>, kind: string): T;
 
 export declare function matches(info: SandboxInfo, { labels, status, name }: ListSandboxesOpts): boolean;
 
@@ -3755,7 +3786,7 @@ export declare const memoryEgress: EgressTargets;
 
 export declare function needHostRuntime(provider: string, runtime: string, options: HostProgramsOptions): Promise<void>;
 
-export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string): SandboxError;
+export declare function noRuntime(provider: string, runtime: string, available: readonly string[], more?: string, cause?: unknown): SandboxError;
 
 export declare function normalizeNetwork(network: unknown): NormalNetwork;
 
@@ -3806,6 +3837,13 @@ export declare function runtimeNames({ node, python }: Programs): string[];
 export declare function sandboxTools(executor: SandboxExecutor, options?: SandboxToolsOptions): SandboxTool[];
 
 export declare function secret(name: string, options?: SecretOptions): SecretValue;
+
+export declare const secretLimits: {
+    readonly leastBytes: 6;
+    readonly mostBytes: 4096;
+    readonly perPolicy: 64;
+    readonly policyBytes: 65536;
+};
 
 export declare function settingsFromVariables(kind: Pick<ProviderKind, 'alternatives' | 'fields'>, env: Readonly<Record<string, string | undefined>>): ProviderSettings;
 

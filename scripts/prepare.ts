@@ -19,6 +19,9 @@ const programs = [
   { program: 'skopeo', package: 'skopeo', without: 'pulling images' },
   { program: 'ip', package: 'iproute2', without: 'network policies, and the network open, with stand-ins' },
   { program: 'openssl', package: 'openssl', without: 'network policies with TLS' },
+  { program: 'pip3', package: 'python3-pip', without: 'pip through a network policy' },
+  { program: 'go', package: 'golang-go', without: 'Go through a network policy' },
+  { program: 'javac', package: 'default-jdk-headless', without: 'Java through a network policy' },
 ] as const
 
 /**

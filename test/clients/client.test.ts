@@ -7,7 +7,7 @@ import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import { startTestDaemon, type TestDaemon } from '../../packages/daemon/src/testing/daemon.ts'
 import { signSecret } from '../../packages/daemon/test/access/issuer.ts'
-import type * as plan from './first-plan.d.ts'
+import type * as plan from '../seeds/snippets/client.d.ts'
 
 const secret = 'a-secret-of-the-issuer-with-32-bytes'
 

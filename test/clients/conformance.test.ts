@@ -12,9 +12,10 @@ import {
   type TestPostgres,
 } from '../../packages/database/src/testing/postgres.ts'
 import { reasonToSkip } from '../../packages/engine/src/isolators/oci/testing/bench.ts'
-import { leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
+import { hostRuntimes, leftoversOf } from '../../packages/engine/src/provider/test-helper.ts'
 
 /** The whole contract over real HTTP: the client, and in its own process the daemon with store, engine and crun. */
+const runtimes = await hostRuntimes()
 const noIsolation = await reasonToSkip()
 run('SQLite', noIsolation, async () => ({}))
 
@@ -67,6 +68,7 @@ function run(name: string, skipped: string | undefined, config: () => Promise<{ 
         return provider()
       },
       reopen: provider,
+      runtimes,
       commands: posixCommands({ server: 'node' }),
       without: { connect: 'the engine’s own suite tries connections, between servers of its own' },
       async leftovers(sessionId) {

@@ -53,10 +53,10 @@ const sentTo = async (id: string, host: string) => {
         sent[name] =
           typeof value === 'string'
             ? value
-            : await daemon.daemon.sessions.networks.secretOf(value.secret, {
+            : `${value.prefix ?? ''}${await daemon.daemon.sessions.networks.secretOf(value.secret, {
                 sandboxId: sandboxId!,
                 sessionId: undefined,
-              })
+              })}`
   return sent
 }
 /** Nothing that a caller or a reader of the database sees has the credential. */

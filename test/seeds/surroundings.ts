@@ -2,7 +2,7 @@
 import { exec } from 'node:child_process'
 import { promisify } from 'node:util'
 import { EngineProvider } from '@sandkasten/engine'
-import { failover, type SandboxProvider } from '@sandkasten/sdk'
+import type { SandboxProvider } from '@sandkasten/sdk'
 
 export const execAsync = promisify(exec)
 export const [hranaHost, hranaPort, lockPort] = ['127.0.0.1', 8080, 29_999]
@@ -18,18 +18,12 @@ export const prisma = {
   },
 }
 
-/**
- * The engine, for real. `adapt` keeps the seed's options that the engine has, and adds a folder of programs: an
- * `opencode` that needs no network, and `sh` as bash, because the seed's `source` does not exist in dash.
- */
+/** The engine, for real, with all options as the seed gives them. The test has imported the image. */
 export async function getProviderForChannel(_channelId: string): Promise<SandboxProvider> {
-  const engine = new EngineProvider({ isolator: 'oci', root: process.env.SEED_ROOT })
-  return failover(engine, {
-    adapt: ({ ports: _ports, runtime: _runtime, envVars, ...options }) => ({
-      ...options,
-      envVars: { ...envVars, PATH: '/opt/seed:/usr/bin:/bin' },
-      providerOptions: { mounts: [{ source: process.env.SEED_PROGRAMS, target: '/opt/seed' }] },
-    }),
+  return new EngineProvider({
+    isolator: 'oci',
+    root: process.env.SEED_ROOT,
+    runtimes: { node24: 'seed' },
   })
 }
 

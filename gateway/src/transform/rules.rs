@@ -10,7 +10,7 @@ use super::host::HostPattern;
 use super::path;
 
 const MAX_TRANSFORMS: usize = 256;
-const MAX_HEADERS: usize = 32;
+const MAX_HEADERS: usize = 50;
 const MAX_TEXT: usize = 8 * 1024;
 
 /// Unknown fields are refused: one that narrows a match must not be ignored.

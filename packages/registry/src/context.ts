@@ -1,6 +1,6 @@
 import type { SandboxProvider } from '@sandkasten/sdk'
 import type { Leases } from './leases/index.ts'
-import type { ProviderRow, SandboxRow, Store } from './store/index.ts'
+import type { ProviderRow, SandboxRow, ScopeKey, Store } from './store/index.ts'
 import type { Scope, Use } from './types.ts'
 
 /** What the rooms of the registry share. */
@@ -11,6 +11,8 @@ export interface Context {
   readonly leases: Leases
   readonly providers: Providers
   readonly secrets: Secrets
+  /** Runs work whose requests of providers may use the secrets of this scope. Implemented in `credentials/`. */
+  readonly withSecretsOf: <T>(scope: ScopeKey, work: () => Promise<T>) => Promise<T>
   readonly uses: SandboxUses
   readonly limits: Limits
   readonly timeouts: Timeouts
@@ -77,7 +79,7 @@ export interface Secrets {
 }
 
 export interface Place {
-  readonly table: 'sandboxes' | 'sandbox_providers'
+  readonly table: 'sandboxes' | 'sandbox_providers' | 'sandbox_secrets'
   readonly column: string
   readonly row: string
 }

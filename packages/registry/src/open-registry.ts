@@ -2,7 +2,7 @@ import type { ProviderKind } from '@sandkasten/sdk/auto'
 import type { Context, Limits, Timeouts } from './context.ts'
 import { keyFileOf, openCredentials } from './credentials/index.ts'
 import { BeatWatch, Leases } from './leases/index.ts'
-import { Resume, type Rooms, recover, ScopedSandboxes } from './lifecycle/index.ts'
+import { Resume, type Rooms, recover, refreshSecrets, ScopedSandboxes } from './lifecycle/index.ts'
 import type { Registry } from './registry.ts'
 import { type DatabaseLocation, defaultLocation, openStore } from './store/index.ts'
 import { DueWork, dueAt, HeldSandboxes, hasWorker, hold, reconcile, SteadyTime, Uses } from './work/index.ts'
@@ -42,7 +42,7 @@ export async function openRegistry({
   try {
     const keyFile = await keyFileOf(location, store, env)
     const rooms = await openCredentials({ store, keyFile, kinds, defaultProvider, env, now })
-    const { secrets, providers, credentials } = rooms
+    const { secrets, stored, providers, credentials } = rooms
     const watch = new BeatWatch()
     const uses = new Uses(store.holds, watch, now)
     const context: Context = {
@@ -51,11 +51,13 @@ export async function openRegistry({
       leases: new Leases(store.sandboxes, watch, (...dead) => recover(context, ...dead), dueAt),
       providers,
       secrets,
+      withSecretsOf: (scope, work) => stored.within(scope, work),
       uses,
       limits: { ...defaultLimits, ...limits },
       timeouts: { ...defaultTimeouts, ...timeouts },
       now,
     }
+    stored.onChange = (scope, name) => refreshSecrets(context, scope, name)
     const held = new HeldSandboxes(store.sandboxes, now)
     const due = new DueWork(context)
     const shared: Rooms = {
@@ -73,6 +75,7 @@ export async function openRegistry({
     return {
       id: context.registryId,
       credentials,
+      secrets: stored,
       in: (scope) => new ScopedSandboxes(shared, scope),
       doDueWork: (options) => due.once(options),
       work: (options) => due.loop(options),

@@ -1,4 +1,4 @@
-import type { CallOptions } from '@sandkasten/sdk'
+import type { CallOptions, Network } from '@sandkasten/sdk'
 import type {
   CreateOptions,
   DeleteSnapshotOptions,
@@ -24,6 +24,8 @@ export interface Registry extends AsyncDisposable {
   in(scope?: Scope): ScopedRegistry
   /** Setting up providers. */
   readonly credentials: Credentials
+  /** Values of the secrets that network policies name. */
+  readonly secrets: SandboxSecrets
   /** Does all work that is due now, in every scope: keeps promises of processes that are gone. */
   doDueWork(options?: CallOptions): Promise<WorkReport>
   /** `doDueWork` in a loop until the signal fires. */
@@ -50,6 +52,11 @@ export interface ScopedRegistry {
     name: string,
     options?: InterruptingOptions & { snapshotName?: string },
   ): Promise<{ snapshotId: string }>
+  /**
+   * Replaces what the sandbox may reach, and keeps it for starts and restores. A running sandbox has it at once, where
+   * the provider has the ability `egress`; without it, this throws `unsupported`.
+   */
+  setNetwork(name: string, network: Network, options?: OperationOptions): Promise<SandboxRecord>
   /** All snapshots at a provider, also those of sandboxes that are gone. */
   listSnapshots(options?: SnapshotListOptions): Promise<NamedSnapshot[]>
   /** False: it did not exist. */
@@ -69,6 +76,36 @@ export interface ScopedRegistry {
   setOpencodePassword(name: string, password: string): Promise<void>
   opencodePassword(name: string): Promise<string | undefined>
   setBaseUrl(name: string, baseUrl: string | undefined): Promise<void>
+}
+
+/**
+ * Secrets of a scope, which its sandboxes use by name: `secret('github')` in the headers of a network policy. They are
+ * encrypted, and no method returns a value.
+ */
+export interface SandboxSecrets {
+  list(scope?: Scope): Promise<StoredSecret[]>
+  /** Adds the secret or replaces its value, also in running sandboxes that use it. */
+  put(name: string, value: string, options?: SecretOptions): Promise<StoredSecret & SecretChange>
+  delete(name: string, options?: SecretOptions): Promise<SecretChange & { readonly existed: boolean }>
+}
+
+export interface StoredSecret {
+  readonly name: string
+  /** Counts the values that it had. */
+  readonly version: number
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+export interface SecretOptions {
+  readonly scope?: Scope
+}
+
+/** Which sandboxes a change of a secret has reached. */
+export interface SecretChange {
+  readonly sandboxes: readonly string[]
+  /** These may still use the earlier value, until their network is set again. */
+  readonly failed: ReadonlyArray<{ readonly sandbox: string; readonly error: unknown }>
 }
 
 export interface ConfiguredProvider {

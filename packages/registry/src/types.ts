@@ -41,6 +41,8 @@ export interface SandboxRecord {
   readonly directory?: string
   readonly image?: string
   readonly ports: readonly number[]
+  /** What it may reach, as it was last set. Undefined: the provider's default. */
+  readonly network?: Network
   readonly channelId?: string
   readonly expiresAt?: Date
   readonly idleStopMs?: number
@@ -115,7 +117,10 @@ export interface SandboxSettings {
   readonly ports?: readonly number[]
   readonly resources?: SandboxResources
   readonly user?: SandboxUser
+  /** As it was last seen or set. */
   readonly network?: Network
+  /** Set, and not yet in force: the next start applies it. */
+  readonly networkNext?: Network
   readonly providerOptions?: Readonly<Record<string, unknown>>
 }
 

@@ -9,11 +9,13 @@ export {
   type FieldFormat,
   type FieldOptions,
   type KindOptions,
+  type ProviderContext,
   type ProviderField,
   type ProviderKind,
   type ProviderSettings,
   providerKinds,
   requiredSets,
+  type SecretSubject,
   settingsFromVariables,
 } from './provider-kinds/index.ts'
 

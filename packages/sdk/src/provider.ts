@@ -5,6 +5,8 @@
 export type * from './core/driver.ts'
 export type { NormalNetwork, NormalPolicy, NormalRule, NormalTransform } from './core/network/normal.ts'
 export { normalizeNetwork } from './core/network/normalize.ts'
+export { isSecretName } from './core/network/secret.ts'
+export { checkSecretValue, secretLimits } from './core/network/secret-limits.ts'
 export { DriverProvider } from './core/provider.ts'
 export { checkCount, checkMs } from './core/validate.ts'
 export { abortable, abortedError, onAbort, throwIfAborted } from './shared/calls/abort.ts'

@@ -19,6 +19,7 @@ const MANGLE: i32 = -150;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+const NEIGHBOUR_SOLICITATION: u8 = 135;
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
 const REJECT_ICMPX: u32 = 2;
@@ -101,16 +102,34 @@ fn far_input(batch: &mut Batch, record: bool) {
     reset(&mut rule);
     resolver(&mut rule);
     // What IPv6 sends by itself: router and neighbour discovery, and reports of multicast groups.
-    for kind in [133_u8, 134, 135, 136, 143] {
+    for kind in [133_u8, 134, 136, 143] {
         rule(&|list| {
-            meta(list, META_L4PROTO);
-            compare(list, &[ICMPV6]);
-            payload(list, TRANSPORT_HEADER, 0, 1);
-            compare(list, &[kind]);
+            icmp_v6(list, kind);
             verdict(list, ACCEPT);
         });
     }
+    // The search for another neighbour is the first and only packet of a program that calls a link-local address.
+    rule(&|list| {
+        icmp_v6(list, NEIGHBOUR_SOLICITATION);
+        payload(list, TRANSPORT_HEADER, 8, 16);
+        compare(list, &LISTENER_V6.octets());
+        verdict(list, ACCEPT);
+    });
+    rule(&|list| {
+        icmp_v6(list, NEIGHBOUR_SOLICITATION);
+        // Without a source: whether another interface has the address that it is about to use.
+        payload(list, NETWORK_HEADER, 8, 16);
+        compare(list, &[0; 16]);
+        verdict(list, ACCEPT);
+    });
     refuse(&mut rule, record);
+}
+
+fn icmp_v6(list: &mut Message, kind: u8) {
+    meta(list, META_L4PROTO);
+    compare(list, &[ICMPV6]);
+    payload(list, TRANSPORT_HEADER, 0, 1);
+    compare(list, &[kind]);
 }
 
 fn to_listeners(rule: &mut impl FnMut(&dyn Fn(&mut Message))) {

@@ -10,6 +10,7 @@ import { inFiles, inMemory, processesOf, spellingsOf } from './secrets-inside.ts
 import { findTools, reasonToSkip, type Tools } from './tools.ts'
 
 const missing = worldMissing() ?? (await isolationMissing())
+const onCi = Boolean(process.env.CI) && process.env.CI !== 'false'
 
 /** Each client has its own secret, so that a record shows whose it is. */
 const secrets = Object.fromEntries(
@@ -68,6 +69,7 @@ describe.skipIf(missing)(
       { timeout: 60_000 },
       async ([, client], { skip }) => {
         const reason = reasonToSkip(client, tools)
+        if (reason && onCi) throw new Error(reason)
         if (reason) return skip(reason)
         const { stdout, stderr } = await run(client)
         expect(stdout.trimEnd().slice(-5), `${stdout.slice(-3000)}\n${stderr.slice(-3000)}`).toBe('works')

@@ -15,10 +15,6 @@ public class Main { public static void main(String[] a) throws Exception {
   var answer = HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://java.allowed.example/echo")).build(), HttpResponse.BodyHandlers.ofString());
   System.out.println(answer.body()); if (answer.statusCode() == 200) System.out.println("works"); } }`
 
-/** Java reads no PEM files: the authority must be put into a file of its own format. */
-const keystore =
-  'keytool -importcert -noprompt -alias sandkasten -file /etc/sandkasten/ca.pem -keystore trust -storepass password'
-
 /** Compiled outside, because the standard library takes longer to compile than all other clients together. */
 export const goProgram = `
 package main
@@ -51,7 +47,7 @@ cat "$HOME"/.npm/_logs/* ; node -e 'if (require("leaf") === "node") console.log(
   {
     name: 'pip install',
     host: 'pypi.allowed.example',
-    needs: 'python3',
+    needs: 'pip',
     script: `
 python3 -m pip -vvv --no-cache-dir --disable-pip-version-check install --target site --index-url https://pypi.allowed.example/simple leaf
 PYTHONPATH=site python3 -c 'import leaf; print("works" if leaf.LEAF == "python" else "")'`,
@@ -130,7 +126,6 @@ go mod download -x && ls gopath/pkg/mod/go.allowed.example/leaf@v1.0.0/leaf.go &
 cat > Main.java <<'END'
 ${java}
 END
-${keystore}
-java -Djdk.httpclient.HttpClient.log=all -Djavax.net.ssl.trustStore=trust -Djavax.net.ssl.trustStorePassword=password -Xmx128m Main.java`,
+java -Djdk.httpclient.HttpClient.log=all -Xmx128m Main.java`,
   },
 ]

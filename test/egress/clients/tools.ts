@@ -21,7 +21,8 @@ export async function findTools(folder: string): Promise<Tools> {
   const mounts = [{ source: dirname(realpathSync(process.execPath)), target: '/opt/node' }]
   const env: Record<string, string> = {}
   for (const program of ['git', 'npm', 'curl', 'python3', 'java'])
-    if (!existsSync(join('/usr/bin', program))) missing[program] = `${program} is not in /usr/bin`
+    if (!['/usr/bin', '/usr/local/bin'].some((place) => existsSync(join(place, program))))
+      missing[program] = `${program} is not in /usr/bin or /usr/local/bin`
   const rust = await output('rustc', ['--print', 'sysroot'])
   if (rust === undefined) missing.cargo = 'Rust is not installed'
   else mounts.push({ source: rust, target: '/opt/rust' })
@@ -35,11 +36,8 @@ export async function findTools(folder: string): Promise<Tools> {
     mounts.push({ source: packages!, target: '/opt/python' })
     env.PYTHONPATH = '/opt/python'
   }
-  if (
-    missing.python3 === undefined &&
-    (await output('/usr/bin/python3', ['-m', 'pip', '--version'])) === undefined
-  )
-    missing.pip = 'pip is not installed'
+  if ((await output('/usr/bin/python3', ['-m', 'pip', '--version'])) === undefined)
+    missing.pip = 'pip is not installed for /usr/bin/python3: apt-get install python3-pip'
   const go = await compileGo(folder)
   if ('missing' in go) missing.go = go.missing
   else mounts.push({ source: go.folder, target: '/opt/go-client' }, { source: go.root, target: '/opt/go' })
@@ -53,7 +51,7 @@ export function reasonToSkip({ needs }: Client, { missing }: Tools): string | un
 
 async function compileGo(folder: string): Promise<{ folder: string; root: string } | { missing: string }> {
   const root = await output('go', ['env', 'GOROOT'])
-  if (root === undefined) return { missing: 'Go is not installed' }
+  if (root === undefined) return { missing: 'Go is not installed: apt-get install golang-go' }
   const target = join(folder, 'go-client')
   mkdirSync(target)
   writeFileSync(join(target, 'main.go'), goProgram)

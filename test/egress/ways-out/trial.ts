@@ -2,14 +2,14 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Network, NetworkPolicy } from '@sandkasten/sdk'
-import { METADATA, METADATA_V6, NEIGHBOURS } from '../world/addresses.ts'
+import { DAEMON, HOST, METADATA, METADATA_V6, NEIGHBOURS } from '../world/addresses.ts'
 import type { Engine } from '../world/engine.ts'
 import type { EngineMethods } from '../world/engine-worker.ts'
 import type { Reached } from '../world/records.ts'
 import type { World } from '../world/world.ts'
-import { host } from './host.ts'
 import { type Attempt, arrivals, driver, inputOf } from './reached.ts'
 import type { Way } from './way.ts'
+import { inward } from './ways.ts'
 
 export type EgressEvent = Awaited<ReturnType<EngineMethods['events']>>[number]
 
@@ -44,6 +44,9 @@ export const openedPolicy: NetworkPolicy = {
   allow: [
     ...['*.denied.example', 'doh.example', '*.wild.example', 'allowed.example'],
     ...['0.0.0.0/0', '::/0', ...NEIGHBOURS, METADATA, METADATA_V6],
+    ...Object.values(DAEMON).flatMap((port) =>
+      [HOST.lan, HOST.public, `[${HOST.v6}]`].map((address) => `${address}:${port}`),
+    ),
   ],
 }
 
@@ -51,7 +54,7 @@ export async function tryAll(
   ways: readonly Way[],
   engine: Engine,
   world: World,
-  hasRoot: boolean,
+  { hasRoot, hasOpen }: { readonly hasRoot: boolean; readonly hasOpen: boolean },
 ): Promise<Trial> {
   const env = {
     WORLD_SOCKET: world.socketPath,
@@ -86,21 +89,23 @@ export async function tryAll(
 
   const [opened, publicOnly, bare] = await Promise.all([
     inside(group('closed', false, true), openedPolicy, false),
-    inside(
-      host.filter(({ asRoot }) => !asRoot),
-      'open',
-      false,
-    ),
+    hasOpen
+      ? inside(
+          inward.filter(({ asRoot }) => !asRoot),
+          'open',
+          false,
+        )
+      : undefined,
     onHost(ways, world, env),
   ])
   await world.settle()
   const results = ({ attempts, outputs }: Outputs) =>
     new Map(attempts.map((attempt) => [attempt.way, resultOf(attempt, world.records, outputs)]))
-  for (const { id } of [opened, publicOnly]) await engine.destroy(id)
+  for (const one of [opened, publicOnly]) if (one) await engine.destroy(one.id)
   return {
     closed,
     opened: results(opened),
-    publicOnly: results(publicOnly),
+    publicOnly: publicOnly ? results(publicOnly) : new Map(),
     bare: results(bare),
     whileClosed,
   }

@@ -4,7 +4,12 @@
  */
 
 /** The host of the engine has a cable to the internet, and nothing else. */
-export const HOST = { lan: '10.77.0.2', public: '11.0.9.2', v6: '2600:77::2' } as const
+export const HOST = {
+  lan: '10.77.0.2',
+  public: '11.0.9.2',
+  v6: '2600:77::2',
+  linkLocal: 'fe80::78',
+} as const
 export const ROUTER = { lan: '10.77.0.1', v6: '2600:77::1', linkLocal: 'fe80::77' } as const
 
 export const RESOLVER = '11.0.0.53'
@@ -59,4 +64,13 @@ export const RAW_PORTS = [22, 25, 5432, 9418, ...Array.from({ length: 60 }, (_, 
 /** Services of the host: on its loopback, and on all its addresses. */
 export const LOOPBACK_PORT = 9901
 export const HOST_PORT = 9902
+/** Listeners of the host's daemon, on all its addresses. */
+export const DAEMON = {
+  api: 9910,
+  previews: 9911,
+  e2b: 9912,
+  daytona: 9913,
+  vercel: 9914,
+  opensandbox: 9915,
+} as const
 export const ABSTRACT_SOCKET = 'sandkasten-world'

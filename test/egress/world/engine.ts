@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EngineProviderOptions } from '@sandkasten/engine'
 import type { EngineMethods } from './engine-worker.ts'
+import { remoteOf } from './remote.ts'
 import type { World } from './world.ts'
 
 export interface Engine extends EngineMethods, AsyncDisposable {
@@ -37,34 +37,7 @@ export async function openEngine(
   const worker = join(import.meta.dirname, 'engine-worker.ts')
   const node = [process.execPath, '--conditions=sandkasten-source', worker, JSON.stringify(settings)]
   const child = world.start('host', asAccount(node))
-  const lines = createInterface({ input: child.stdout! })
-  const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>()
-  let last = 0
-  const ready = new Promise<void>((resolve, reject) => {
-    lines.on('line', (line) => {
-      const { id, result, error, ready: isReady } = JSON.parse(line)
-      if (isReady) return resolve()
-      const call = waiting.get(id)
-      waiting.delete(id)
-      if (error) call?.reject(Object.assign(new Error(error.message), error))
-      else call?.resolve(result)
-    })
-    child.once('exit', (code) => {
-      const ended = new Error(`the engine's process ended with ${code}`)
-      for (const { reject: fail } of waiting.values()) fail(ended)
-      reject(ended)
-    })
-  })
-  await ready
-
-  const call =
-    (method: string) =>
-    (...args: unknown[]) =>
-      new Promise((resolve, reject) => {
-        last += 1
-        waiting.set(last, { resolve, reject })
-        child.stdin!.write(`${JSON.stringify({ id: last, method, args })}\n`)
-      })
+  const remote = await remoteOf<EngineMethods>(child)
   const names = [
     'create',
     'run',
@@ -75,7 +48,7 @@ export async function openEngine(
     'gatewayPid',
   ] satisfies Array<keyof EngineMethods>
   return {
-    ...(Object.fromEntries(names.map((method) => [method, call(method)])) as unknown as EngineMethods),
+    ...(Object.fromEntries(names.map((method) => [method, remote[method]])) as unknown as EngineMethods),
     pid: child.pid!,
     name,
     root,

@@ -11,7 +11,7 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { ABSTRACT_SOCKET, HOST, INTERNET, RESOLVER, ROUTER } from './addresses.ts'
+import { ABSTRACT_SOCKET, DAEMON, HOST, INTERNET, RESOLVER, ROUTER } from './addresses.ts'
 import { type Authority, createAuthority } from './authority.ts'
 import type { Reached } from './records.ts'
 
@@ -33,6 +33,8 @@ export interface World extends AsyncDisposable {
 export interface WorldOptions {
   /** Record every packet on the cable. Default true; slow for a benchmark. */
   readonly sniff?: boolean
+  /** A daemon on the host. Default false. */
+  readonly daemon?: boolean
 }
 
 /** Why the world cannot be made on this machine. Undefined if it can. */
@@ -48,7 +50,7 @@ export function worldMissing(): string | undefined {
   return undefined
 }
 
-export async function openWorld({ sniff = true }: WorldOptions = {}): Promise<World> {
+export async function openWorld({ sniff = true, daemon = false }: WorldOptions = {}): Promise<World> {
   const folder = mkdtempSync(join(tmpdir(), 'skt-world-'))
   chmodSync(folder, 0o755)
   const records: Reached[] = []
@@ -118,6 +120,14 @@ export async function openWorld({ sniff = true }: WorldOptions = {}): Promise<Wo
     await Promise.all([
       standIn('internet', node('stand-ins.ts', authority.certificate, authority.key, folder)),
       standIn('host', node('host-services.ts', ABSTRACT_SOCKET, socketPath)),
+      ...(daemon
+        ? [
+            standIn('host', [
+              ...[process.execPath, '--conditions=sandkasten-source'],
+              ...[join(import.meta.dirname, 'daemon.ts'), join(folder, 'daemon'), JSON.stringify(DAEMON)],
+            ]),
+          ]
+        : []),
       ...(sniff ? [standIn('internet', ['python3', join(import.meta.dirname, 'sniffer.py'), 'eth0'])] : []),
     ])
     return {
@@ -180,7 +190,7 @@ function connect({ host, internet }: { host: string; internet: string }): void {
     'link set lo up',
     'link set eth0 addrgenmode none',
     'link set eth0 up',
-    ...[`${HOST.lan}/24`, `${HOST.v6}/64`, 'fe80::78/64', `${HOST.public}/32`].map((cidr) =>
+    ...[`${HOST.lan}/24`, `${HOST.v6}/64`, `${HOST.linkLocal}/64`, `${HOST.public}/32`].map((cidr) =>
       add('eth0', cidr),
     ),
     `route add default via ${ROUTER.lan}`,

@@ -7,13 +7,14 @@ import { afterAll, describe, it, vi } from 'vitest'
 import { Store } from '../../../packages/daemon/src/store/index.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../../../packages/daemon/src/testing/spawn-daemon.ts'
 import { reasonToSkip } from '../../../packages/engine/src/isolators/oci/testing/bench.ts'
-import { leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
+import { hostRuntimes, leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
 
 /**
  * The whole contract: our provider, the vendor's unmodified SDK, our front in its own process, real isolated
  * sandboxes.
  */
 const title = 'conformance: daytona (its own SDK, on the front of a daemon with the isolator oci)'
+const runtimes = await hostRuntimes()
 const skipped = await reasonToSkip()
 // Everything passes two HTTP servers and the vendor's SDK, which is slow on a busy machine.
 const limits = { behaviourMs: 170_000 }
@@ -33,7 +34,7 @@ else {
       apiKey,
       apiUrl: `${daemon!.fronts.daytona}/api`,
       target: 'local',
-      runtimes: { node24: 'host' },
+      runtimes: Object.fromEntries(runtimes.map((name) => [name, 'host'])),
     })
   describe('on the front', () => {
     // Registered first, so it runs last: the kit ends its sandboxes before.
@@ -63,6 +64,7 @@ else {
         return provider()
       },
       reopen: provider,
+      runtimes,
       limits,
       commands: posixCommands({ server: 'node' }),
       without: { connect: 'the engine’s own suite tries connections, between servers of its own' },

@@ -23,6 +23,8 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     daemon = await startTestDaemon({
       isolator: 'oci',
       preview_listen: '127.0.0.1:0',
+      allowed_images: ['host', 'node:24'],
+      images: { 'node:24': 'host' },
       fronts: { daytona: { listen: '127.0.0.1:0' } },
     })
     provider = providerOf(daemon.key)
@@ -62,6 +64,13 @@ describe.skipIf(missing !== undefined)(`the Daytona provider${missing ? ` (${mis
     const sandbox = await provider.create({ image, resources })
     const session = (await daemon.call('GET', `/v1/sessions/${sandbox.sandboxId}`)).body
     expect(session).toMatchObject({ image, limits: { cpu: 1, memory_mb: 1024 } })
+    await sandbox.destroy()
+  })
+
+  it('a runtime is a public image by default, and can be given resources', async () => {
+    const sandbox = await provider.create({ runtime: 'node24', resources: { vcpus: 1 } })
+    const { body } = await daemon.call('GET', `/v1/sessions/${sandbox.sandboxId}`)
+    expect(body).toMatchObject({ image: 'node:24', limits: { cpu: 1 } })
     await sandbox.destroy()
   })
 

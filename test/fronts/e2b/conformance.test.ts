@@ -7,10 +7,11 @@ import { afterAll, describe, it } from 'vitest'
 import { Store } from '../../../packages/daemon/src/store/index.ts'
 import { type SpawnedDaemon, spawnDaemon } from '../../../packages/daemon/src/testing/spawn-daemon.ts'
 import { reasonToSkip } from '../../../packages/engine/src/isolators/oci/testing/bench.ts'
-import { leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
+import { hostRuntimes, leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
 
 /** Our provider on E2B's SDK, our front, a daemon in its own process, and isolated sandboxes. */
 const title = 'conformance: e2b (its SDK, our front, isolator oci)'
+const runtimes = await hostRuntimes()
 const skipped = await reasonToSkip()
 if (skipped !== undefined)
   describe(title, () => {
@@ -24,7 +25,8 @@ else
     let store: Store | undefined
     const provider = () => {
       const url = daemon!.fronts.e2b!
-      return new E2BProvider({ apiKey, apiUrl: url, sandboxUrl: url, runtimes: { node24: 'base' } })
+      const templates = Object.fromEntries(runtimes.map((name) => [name, 'base']))
+      return new E2BProvider({ apiKey, apiUrl: url, sandboxUrl: url, runtimes: templates })
     }
     // Registered first, so it runs last: the kit ends its sandboxes before.
     afterAll(async () => {
@@ -54,6 +56,7 @@ else
         return provider()
       },
       reopen: provider,
+      runtimes,
       commands: posixCommands({ server: 'node' }),
       without: { connect: 'the engine’s own suite tries connections, between servers of its own' },
       async leftovers(sessionId) {

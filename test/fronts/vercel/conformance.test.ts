@@ -60,7 +60,11 @@ function run(): void {
       reopen: provider,
       limits,
       commands: posixCommands({ server: 'node' }),
-      without: { connect: 'the engine’s own suite tries connections, between servers of its own' },
+      without: {
+        connect: 'the engine’s own suite tries connections, between servers of its own',
+        version: 'the front gives its default image for the vendor’s runtimes that no image has',
+      },
+      runtimes: ['node24', 'node22', 'python3.13'],
       async leftovers(sandboxId) {
         const name = sandboxId.slice(0, sandboxId.indexOf('.'))
         const [session] = await store!.sessions.list({ projectId: 'default', name, limit: 1 })

@@ -15,6 +15,8 @@ class Vendor {
   readonly asked: Asked[] = []
   snapshots: Array<{ id: string; creationMethod?: string; status?: string }> = []
   broken: RegExp | undefined
+  /** Refuses this runtime, as a bad request. */
+  refusedRuntime: string | undefined
   #name = 'none'
   #tags: Record<string, string> = {}
 
@@ -26,6 +28,8 @@ class Vendor {
     this.asked.push({ line, query: url.searchParams, authorization, body })
     const whole = `${line}${url.search}`
     if (this.broken?.test(whole)) return new Response('{}', { status: 500 })
+    if (this.refusedRuntime !== undefined && body?.runtime === this.refusedRuntime)
+      return Response.json({ error: { code: 'bad_request', message: 'Invalid runtime' } }, { status: 400 })
     return Response.json(this.#answer(line, body))
   }
 
@@ -200,6 +204,23 @@ describe('requests of the provider vercel', () => {
     expect(vendor.asked[0]).toMatchObject({ line, body })
     const wanted = new Set([...Object.keys(body), 'projectId', 'ports', 'env', 'name', 'tags'])
     expect(Object.keys(vendor.asked[0]!.body).filter((key) => !wanted.has(key))).toEqual([])
+  })
+
+  it('ask the vendor about a runtime that we do not know; its refusal gets the list of those that we do', async () => {
+    const { vendor, provider } = await made({ runtime: 'node28' })
+    expect(vendor.of(/^POST .*sandboxes$/)[0]!.body).toMatchObject({ runtime: 'node28' })
+    const known = ['node26', 'node24', 'node22', 'python3.13']
+    vendor.refusedRuntime = 'node4'
+    await expect(provider.create({ runtime: 'node4' })).rejects.toMatchObject({
+      code: 'unsupported',
+      message: 'The provider “vercel” has no runtime “node4”.',
+      hint: `It has: ${known.join(', ')}. Vercel returned 400: Invalid runtime.`,
+      details: { option: 'runtime', available: known },
+      cause: { code: 'invalid_argument' },
+    })
+    // The vendor has refused something else then.
+    vendor.refusedRuntime = 'node24'
+    await expect(provider.create({ runtime: 'node24' })).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
   it('setNetwork() changes the sandbox and its run, and secrets are in the handle by name only', async () => {

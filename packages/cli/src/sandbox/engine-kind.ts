@@ -16,7 +16,7 @@ export function engineKind(place: EnginePlace): ProviderKind {
       },
       runtime: { description: 'for the isolator oci: crun, runc, runsc, or a path (default: crun)' },
     },
-    make: ({ isolator, runtime }) => {
+    make: ({ isolator, runtime }, { secrets }) => {
       // In a fresh clone the engine builds the runner first, which takes a while. The engine reports a failed build.
       locateRunner({ onBuild: () => say('sandkasten: building the runner, once…') }).catch(() => {})
       return engineAt(place, {
@@ -24,8 +24,8 @@ export function engineKind(place: EnginePlace): ProviderKind {
         isolator: (isolator ?? (runtime === undefined ? 'auto' : 'oci')) as Isolator,
         oci: { runtime },
         prepareNext: false,
-        // A policy names variables of this process as its secrets.
-        secrets: (name) => process.env[name],
+        // Stored secrets first, then variables of this process.
+        secrets: async (name, { labels }) => (await secrets?.(name, { labels })) ?? process.env[name],
         onWarning: (message) => console.error(`sandkasten: ${message}`),
       })
     },

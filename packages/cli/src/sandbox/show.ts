@@ -29,6 +29,7 @@ function pairsOf(record: SandboxRecord, options: ShowOptions): Array<readonly [s
     ['folder', record.directory],
     ['ports', record.ports.join(', ')],
     ['address', record.baseUrl],
+    ['network', typeof record.network === 'object' ? 'a policy' : record.network],
     [
       'snapshot',
       record.snapshotId && `${record.snapshotId}, ${time(record.snapshotAt) ?? 'at an unknown time'}`,

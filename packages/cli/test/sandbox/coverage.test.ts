@@ -27,6 +27,7 @@ const elsewhere: Record<string, string> = {
   'exec --interactive': 'as above',
   'create --repo': 'projects.test.ts',
   'create --git-token-env': 'as above',
+  secret: 'test/egress/command-line/secrets.test.ts',
   url: 'url.test.ts',
   'url --protocol': 'as above',
   'url --json': 'as above',
@@ -112,6 +113,32 @@ describe.skipIf(missing)('sandkasten sandbox', () => {
     await run(['create', 'closed', '--yes', '--network', 'none'])
     await run(['create', 'ruled', '--yes', ...rules])
     expect(await run(['exec', 'ruled', '--', 'cat', '/etc/resolv.conf'])).toContain('192.0.0.3')
+    const file = path.join(place.home, 'policy.json')
+    await writeFile(file, JSON.stringify({ allow: ['a.example'], limits: { bytes_per_second: 1_000 } }))
+    const ruled = await json([
+      'network',
+      'ruled',
+      '--network',
+      file,
+      '--allow',
+      'c.example',
+      '--deny',
+      'd.example',
+    ])
+    expect(ruled).toMatchObject({
+      allow: [{ host: 'a.example' }, { host: 'c.example' }],
+      deny: [{ host: 'd.example' }],
+      limits: { bytesPerSecond: 1_000 },
+    })
+    expect(await json(['network', 'ruled'])).toEqual(ruled)
+    expect(await run(['show', 'ruled'])).toMatch(/^network: +a policy$/m)
+    expect(await run(['network', 'closed'])).toBe('none')
+    // Its sandbox has no sockets of the gateway, so it must be stopped first.
+    await run(['network', 'closed', '--allow', 'a.example'], { fails: true })
+    expect(await json(['network', 'closed'])).toBe('none')
+    await run(['stop', 'closed', '--force'])
+    await run(['network', 'closed', '--allow', 'a.example'])
+    expect(await run(['exec', 'closed', '--', 'cat', '/etc/resolv.conf'])).toContain('192.0.0.3')
     await run(['destroy', 'closed', 'ruled', '--yes'])
     await run(['create', '--runtime', 'none99', '--json'], { fails: true })
 

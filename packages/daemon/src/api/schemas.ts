@@ -1,3 +1,4 @@
+import { secretLimits as valueLimits } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import { endAction, policySchema, quotasSchema } from '../config/index.ts'
 import { env, execId, filePath, idempotencyKey, labels, name, seconds, timeoutMs } from '../http/fields.ts'
@@ -364,7 +365,9 @@ export const secretBody = z.strictObject({
   value: z
     .string()
     .min(1)
-    .describe(`At most ${secretLimits.valueBytes} bytes of printable ASCII. Never returned.`),
+    .describe(
+      `${valueLimits.leastBytes} to ${valueLimits.mostBytes} printable ASCII characters. Never returned.`,
+    ),
   hosts: z
     .array(secretHost)
     .min(1)

@@ -14,14 +14,10 @@ export interface Secret {
 export const secretLimits = {
   perProject: 200,
   inlinePerProject: 5_000,
-  valueBytes: 16_384,
   hosts: 50,
 } as const
 
 export const secretName = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/
-
-/** Text that a header can carry. */
-export const secretValue = /^[\t\x20-\x7e]+$/
 
 export function secretOf({ name, version, hosts, created_at, updated_at }: SecretFacts): Secret {
   return {

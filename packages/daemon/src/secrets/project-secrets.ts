@@ -1,18 +1,10 @@
 import { type KeySource, SealedSecrets, unreadable } from '@sandkasten/database/sealed'
 import { SandboxError } from '@sandkasten/sdk'
-import { randomId } from '@sandkasten/sdk/provider'
+import { checkSecretValue, randomId } from '@sandkasten/sdk/provider'
 import type { Caller } from '../keys/index.ts'
 import type { Log } from '../log.ts'
 import { inlinePrefix, type SecretRow, type Store } from '../store/index.ts'
-import {
-  noSecret,
-  type Secret,
-  secretLimits,
-  secretName,
-  secretOf,
-  secretValue,
-  tooManySecrets,
-} from './facts.ts'
+import { noSecret, type Secret, secretLimits, secretName, secretOf, tooManySecrets } from './facts.ts'
 
 type Project = Pick<Caller, 'projectId'>
 
@@ -178,17 +170,5 @@ function wrongName(name: string): SandboxError {
 /** Never quotes the value. */
 function check(name: string, value: string): void {
   if (!secretName.test(name)) throw wrongName(name)
-  if (Buffer.byteLength(value) > secretLimits.valueBytes)
-    throw new SandboxError(
-      'too_large',
-      `The value of a secret is larger than ${secretLimits.valueBytes} bytes.`,
-    )
-  if (!secretValue.test(value))
-    throw new SandboxError(
-      'invalid_argument',
-      'The value of a secret is empty or has other than printable ASCII.',
-      {
-        hint: 'A secret is sent in a header. Remove line breaks from it.',
-      },
-    )
+  checkSecretValue(value, `The value of the secret ${JSON.stringify(name)}`)
 }

@@ -17,6 +17,7 @@ import type { Open } from './live-sessions.ts'
 import { NetworksOfSessions } from './network/networks.ts'
 import type { CreateRequest } from './plan.ts'
 import { Reconciler } from './reconcile.ts'
+import { imageOfRuntime } from './runtime.ts'
 import { SnapshotsOfSessions } from './snapshots.ts'
 import { notUsable } from './status.ts'
 import { Terminals } from './terminals.ts'
@@ -213,6 +214,12 @@ export class SessionService {
   /** What the caller's project may use: the configuration, narrowed by the project's policy. */
   rules(caller: Pick<Caller, 'projectId' | 'policy'>): Promise<Rules> {
     return rulesOf(this.#context, caller)
+  }
+
+  /** The allowed image that has this runtime. Throws `unsupported` with the runtimes that exist. */
+  async imageOfRuntime(caller: Pick<Caller, 'projectId' | 'policy'>, runtime: string): Promise<string> {
+    const config = await this.rules(caller)
+    return imageOfRuntime({ config, provider: this.#context.provider }, runtime)
   }
 
   /** The project's usage and quotas. */

@@ -105,12 +105,14 @@ describeOnEachDatabase('secrets', (newDatabase, kind) => {
       await put('x'.repeat(65), { value }),
       await put('lines', { value: `${value}\n${value}` }),
       await put('empty', { value: '' }),
+      await put('short', { value: 'short' }),
+      await put('tab', { value: `${value}\t${value}` }),
       await put('long', { value: value.repeat(3000) }),
       await put('number', { value: 7, [value]: 1 }),
       await put('hosts', { value, hosts: ['https://example.com'] }),
     ]
-    expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 400, 413, 400, 400])
-    expect(JSON.stringify(refused.filter((_, at) => at !== 5))).not.toContain('sk-value')
+    expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 400, 400, 400, 413, 400, 400])
+    expect(JSON.stringify(refused.filter((_, at) => at !== 7))).not.toContain('sk-value')
     const { key } = await tenant('many')
     for (let at = 0; at < 200; at += 1) expect((await put(`s${at}`, { value }, key)).status).toBe(200)
     expect(await put('one-more', { value }, key)).toMatchObject({
@@ -121,21 +123,23 @@ describeOnEachDatabase('secrets', (newDatabase, kind) => {
   })
 
   it('count all versions of writes at the same time', async () => {
-    const written = await Promise.all(Array.from({ length: 12 }, (_, at) => put('busy', { value: `v${at}` })))
+    const written = await Promise.all(
+      Array.from({ length: 12 }, (_, at) => put('busy', { value: `value-${at}` })),
+    )
     const last = written.toSorted((a, b) => a.body.version - b.body.version)
     expect(last.map(({ body }) => body.version)).toEqual(Array.from({ length: 12 }, (_, at) => at + 1))
-    expect(await valuesOf('default', 'busy')).toEqual({ busy: `v${written.indexOf(last.at(-1)!)}` })
+    expect(await valuesOf('default', 'busy')).toEqual({ busy: `value-${written.indexOf(last.at(-1)!)}` })
   })
 
   it('get a new key, also while they are written', async () => {
     const before = await valuesOf('default', 'github', 'busy')
     const rotations = [1, 2].map(() => daemon.call('POST', '/v1/secret-key/rotate', {}))
-    const writes = Array.from({ length: 8 }, (_, at) => put(`while-${at}`, { value: `w${at}` }))
+    const writes = Array.from({ length: 8 }, (_, at) => put(`while-${at}`, { value: `write-${at}` }))
     const [first, second] = await Promise.all(rotations)
     expect([first!.status, second!.status]).toEqual([200, 200])
     for (const { status } of await Promise.all(writes)) expect(status).toBe(200)
     expect(await valuesOf('default', 'github', 'busy')).toEqual(before)
-    expect(await valuesOf('default', 'while-3')).toEqual({ 'while-3': 'w3' })
+    expect(await valuesOf('default', 'while-3')).toEqual({ 'while-3': 'write-3' })
     const keys = JSON.parse(readFileSync(path.join(daemon.folder, 'secrets.key'), 'utf8')).keys
     expect(keys).toHaveLength(1)
     const used = await daemon.context.store.sealed.keyId()

@@ -40,13 +40,8 @@ describe.skipIf(missing)(`networks of isolated sessions${missing ? ` (skipped: $
   it('reach what the policy names, record the rest, and change at once', { timeout: 120_000 }, async () => {
     const id = await daemon.session({ network: { allow: [], services: ['model'] } })
     expect(await fetched(id, model)).toMatchObject({ exit_code: 0, stdout: 'the model' })
-    const { port } = server.address() as AddressInfo
-    for (const url of [
-      'http://forbidden.example/',
-      `http://127.0.0.1:${port}/`,
-      `${daemon.daemon.url}/healthz`,
-    ])
-      expect((await fetched(id, url)).exit_code, url).not.toBe(0)
+    // test/egress/ways-out tries the daemon's own listeners, at every address of the host.
+    expect((await fetched(id, 'http://forbidden.example/')).exit_code).not.toBe(0)
     const path = `/v1/sessions/${id}/egress`
     const denied = (await daemon.call('GET', `${path}?verdict=denied`)).body.events
     expect(denied).toContainEqual(expect.objectContaining({ host: 'forbidden.example', session_id: id }))

@@ -176,7 +176,7 @@ describeOnEachDatabase('networks of sessions', (newDatabase) => {
   it('name secrets of the own project only, and hosts that these may be sent to', async () => {
     const { create, set, tenant, daemon } = await beginHere()
     const other = await tenant('other')
-    await daemon.call('PUT', '/v1/secrets/foreign', { value: 'v' }, { key: other.key })
+    await daemon.call('PUT', '/v1/secrets/foreign', { value: 'foreign-value' }, { key: other.key })
     expect(await create(withSecret('foreign'))).toMatchObject({
       status: 400,
       body: { detail: expect.stringContaining('foreign') },
@@ -199,10 +199,10 @@ describeOnEachDatabase('networks of sessions', (newDatabase) => {
 
   it('pass on a new value at once, also one that another daemon has set', async () => {
     const { create, provider, daemon } = await beginHere()
-    await daemon.call('PUT', '/v1/secrets/own', { value: 'first' })
+    await daemon.call('PUT', '/v1/secrets/own', { value: 'first-value' })
     await create(withSecret('own'))
     const before = provider.refreshed
-    await daemon.call('PUT', '/v1/secrets/own', { value: 'second' })
+    await daemon.call('PUT', '/v1/secrets/own', { value: 'second-value' })
     expect(provider.refreshed).toBe(before + 1)
     await daemon.daemon.sessions.networks.tend()
     await daemon.context.store.secrets.delete('default', 'own')

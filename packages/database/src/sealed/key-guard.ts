@@ -28,8 +28,9 @@ const staleKeyState = 'SKKEY'
  * From now on the database refuses a value that is not encrypted with the current key, also from a process that does
  * not know about a rotation yet.
  */
-export function keyGuard({ facts, check, columns }: SealedSchema): Migration['up'] {
+export function keyGuard(schema: SealedSchema): Migration['up'] {
   return async (db, kind) => {
+    const { facts, check } = schema
     if (kind === 'postgres')
       await sql`
         create function ${sql.id(check)}() returns trigger language plpgsql as $body$
@@ -42,6 +43,13 @@ export function keyGuard({ facts, check, columns }: SealedSchema): Migration['up
           end if;
           return new;
         end $body$`.execute(db)
+    await guardColumns(schema)(db, kind)
+  }
+}
+
+/** The same for columns that a later migration has added. */
+export function guardColumns({ facts, check, columns }: SealedSchema): Migration['up'] {
+  return async (db, kind) => {
     for (const { table, column } of columns)
       for (const event of ['insert', 'update'] as const) {
         const name = sql.ref(`${table}_${column}_${event}`)

@@ -1,21 +1,14 @@
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import type { NormalPolicy } from '@sandkasten/sdk/provider'
-import { readJson, writeAtomically } from '../layers/atomic-file.ts'
+import { Authorities } from './authorities.ts'
 import type { ControlConnection } from './control.ts'
 import { followEvents } from './events.ts'
 import { Gateway } from './gateway.ts'
 import { type HostOverrides, hostFacts, watchHost } from './host-facts.ts'
 import { gatewayPolicy, secretNames } from './policy.ts'
-import { type SecretSource, valuesOf } from './secrets.ts'
-import {
-  type Authority,
-  asStats,
-  type EgressEvent,
-  type EgressStats,
-  type Fields,
-  type HostFacts,
-} from './wire.ts'
+import { checkSource, type SecretSource, usableValues, valuesOf } from './secrets.ts'
+import { asStats, type EgressEvent, type EgressStats, type Fields, type HostFacts } from './wire.ts'
 
 /** A running sandbox with a policy, as its record describes it. */
 export interface EgressSandbox {
@@ -59,6 +52,7 @@ const MAX_SOCKET_PATH = 107
 export class Egress {
   readonly #options: EgressOptions
   readonly #gateway: Gateway
+  readonly #authorities = new Authorities()
   /** Sandboxes that this process has started, changed or used. */
   readonly #mine = new Map<string, EgressSandbox>()
   /** What the gateway of the current connection has. */
@@ -68,6 +62,7 @@ export class Egress {
   #stopWatching: (() => void) | undefined
 
   constructor(options: EgressOptions) {
+    checkSource(options.secrets)
     this.#options = options
     const { user, gateway: binary } = options
     this.#gateway = new Gateway({
@@ -86,7 +81,7 @@ export class Egress {
     const socket = this.#socketOf(sandboxId)
     if (Buffer.byteLength(socket) > MAX_SOCKET_PATH)
       throw new SandboxError('invalid_argument', `runFolder: ${socket} is too long for a socket.`)
-    const { cert } = await authorityIn(folder, connection)
+    const { cert } = await this.#authorities.in(folder, connection)
     return { socket, owner: this.#options.user?.(), authority: cert }
   }
 
@@ -95,6 +90,7 @@ export class Egress {
     const connection = await this.#gateway.connection()
     await this.#add(connection, sandbox)
     this.#mine.set(sandbox.sandboxId, sandbox)
+    this.#authorities.prepare(connection)
   }
 
   /** Makes sure that the gateway serves a sandbox that another process, or an earlier one, has started. */
@@ -124,12 +120,22 @@ export class Egress {
     await connection.request('remove', { sandbox: sandboxId }).catch(ignoreUnknown)
   }
 
-  /** Asks for the secrets of all sandboxes that this process serves again. */
+  /**
+   * Asks for the secrets of all sandboxes that this process serves again. A value that cannot be used replaces the
+   * earlier one, too: its requests are refused. Then this throws, after all sandboxes have their values.
+   */
   async refreshSecrets(): Promise<void> {
     const withSecrets = [...this.#mine.values()].filter(({ policy }) => secretNames(policy).length > 0)
     if (withSecrets.length === 0) return
     const connection = await this.#gateway.connection()
-    await Promise.all(withSecrets.map((sandbox) => this.#update(connection, sandbox)))
+    const refreshed = await Promise.allSettled(
+      withSecrets.map(async (sandbox) => {
+        const { problems } = await this.#refresh(connection, sandbox)
+        if (problems.length > 0) throw problems[0]
+      }),
+    )
+    const failed = refreshed.find((one) => one.status === 'rejected')
+    if (failed) throw failed.reason
   }
 
   async stats(sandbox: EgressSandbox): Promise<EgressStats> {
@@ -177,7 +183,7 @@ export class Egress {
 
   async #add(connection: ControlConnection, sandbox: EgressSandbox): Promise<void> {
     const { sandboxId, folder } = sandbox
-    const ca = await authorityIn(folder, connection)
+    const ca = await this.#authorities.in(folder, connection)
     const { own } = this.#facts
     const fields = { ...(await this.#fieldsOf(sandbox)), ca, socket: this.#socketOf(sandboxId), own }
     await connection.request('add', fields)
@@ -187,6 +193,14 @@ export class Egress {
   async #update(connection: ControlConnection, sandbox: EgressSandbox): Promise<number> {
     const { closed } = await connection.request('update', await this.#fieldsOf(sandbox))
     return typeof closed === 'number' ? closed : 0
+  }
+
+  async #refresh(connection: ControlConnection, { sandboxId, labels, policy }: EgressSandbox) {
+    const { secrets, upstreamCa } = this.#options
+    const used = await usableValues(secrets, secretNames(policy), { sandboxId, labels })
+    const resolved = await gatewayPolicy(policy, upstreamCa)
+    await connection.request('update', { sandbox: sandboxId, policy: resolved, secrets: used.values })
+    return used
   }
 
   async #fieldsOf({ sandboxId, labels, policy }: EgressSandbox): Promise<Fields> {
@@ -205,18 +219,6 @@ export class Egress {
   #socketOf(sandboxId: string): string {
     return path.join(this.#gateway.socketFolder, `${sandboxId}.sock`)
   }
-}
-
-/** The sandbox's certificate authority. It is made once, beside the record: never on the disk, never in a snapshot. */
-async function authorityIn(folder: string, connection: ControlConnection): Promise<Authority> {
-  const file = path.join(folder, 'authority.json')
-  const known = readJson<Authority>(file)
-  if (known) return known
-  const { cert, key } = await connection.request('ca')
-  if (typeof cert !== 'string' || typeof key !== 'string')
-    throw new SandboxError('unavailable', 'The gateway made no certificate authority.')
-  await writeAtomically(file, { cert, key }, { durable: false })
-  return { cert, key }
 }
 
 async function listOf(connection: ControlConnection) {

@@ -86,3 +86,12 @@ it('adds to public certificates where the image has none, and never twice', () =
   const first = bundleOf(pem('theirs'), pem('old'))
   expect(bundleOf(first, authority)).toBe(`${pem('theirs')}\n# Sandkasten\n${authority}`)
 })
+
+it('looks up an image that does not change once, and any other each time', () => {
+  const changing = layer('changing', { 'etc/hostname': 'x' })
+  const count = (immutable: boolean) =>
+    trustFiles(authority, [changing], { ownPrograms: false, immutable }).length
+  expect([count(true), count(false)]).toEqual([2, 2])
+  layer('changing', { 'etc/ssl/cert.pem': pem('later') })
+  expect([count(true), count(false)]).toEqual([2, 3])
+})

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
 import { type LayerView, lookUp } from '../images/top-layer/lookup.ts'
+import { javaStore } from './java-trust.ts'
 
 /**
  * How a sandbox trusts its own certificate authority: it is added to the image's certificates, in the file where the
@@ -15,6 +17,8 @@ export interface GeneratedFile {
   /** A file of the image on this machine, which comes before the text. */
   readonly source?: string
   readonly text: string
+  /** The whole content instead of a text. */
+  readonly data?: Buffer
 }
 
 /** Debian's and Alpine's file comes first, and is made where it is missing: the variables name it. */
@@ -24,6 +28,14 @@ const BUNDLES = [
   '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
   '/etc/ssl/ca-bundle.pem',
   '/etc/ssl/cert.pem',
+] as const
+
+/** Java's own files: of Debian, Ubuntu and Alpine, of Red Hat, of SUSE, and of the images of Temurin. */
+export const JAVA_STORES = [
+  '/etc/ssl/certs/java/cacerts',
+  '/etc/pki/ca-trust/extracted/java/cacerts',
+  '/var/lib/ca-certificates/java-cacerts',
+  '/opt/java/openjdk/lib/security/cacerts',
 ] as const
 
 /** The authority alone, and the same where `update-ca-certificates` looks, so that it stays in the file that it writes. */
@@ -52,17 +64,22 @@ export const trustVariables: Readonly<Record<string, string>> = {
 export function trustFiles(
   authority: string,
   folders: readonly string[],
-  { ownPrograms }: { readonly ownPrograms: boolean },
+  { ownPrograms, immutable = false }: { readonly ownPrograms: boolean; readonly immutable?: boolean },
 ): GeneratedFile[] {
-  const layers = folders.map((folder): LayerView => ({ folder, opaque: new Set() }))
-  const found = BUNDLES.map((path) => lookUpOr(layers, path))
-  const source = found.find(({ file }) => file !== undefined)?.file
-  const places = found.filter(({ file }, index) => file !== undefined || index === 0)
-  const bundles = [...new Set(places.map(({ path }) => path))]
+  const { source, bundles, local, java } = immutable ? knownPlaces(folders) : findPlaces(folders)
   const text = source === undefined ? bundleOf(undefined, authority) : `\n${MARK}\n${authority}`
   return [
     ...bundles.map((path) => ({ path: path.slice(1), text, ...(source === undefined ? {} : { source }) })),
-    ...aloneFiles(authority, ownPrograms ? lookUpOr(layers, LOCAL).path : undefined),
+    ...aloneFiles(authority, ownPrograms ? local : undefined),
+    ...java.map(({ path, file }) => ({
+      path: path.slice(1),
+      text: '',
+      data: javaStore(
+        readFileSync(file),
+        () => (source === undefined ? text : readFileSync(source, 'utf8')),
+        authority,
+      ),
+    })),
   ]
 }
 
@@ -97,4 +114,41 @@ function lookUpOr(layers: readonly LayerView[], path: string): { path: string; f
   } catch {
     return { path }
   }
+}
+
+/** Where an image has its certificates. */
+interface Places {
+  /** A file of the image on this machine. Undefined: it has none. */
+  readonly source: string | undefined
+  readonly bundles: readonly string[]
+  readonly local: string
+  /** Java's files, which only images with Java have. */
+  readonly java: ReadonlyArray<{ readonly path: string; readonly file: string }>
+}
+
+function findPlaces(folders: readonly string[]): Places {
+  const layers = folders.map((folder): LayerView => ({ folder, opaque: new Set() }))
+  const found = BUNDLES.map((path) => lookUpOr(layers, path))
+  const places = found.filter(({ file }, index) => file !== undefined || index === 0)
+  return {
+    source: found.find(({ file }) => file !== undefined)?.file,
+    bundles: [...new Set(places.map(({ path }) => path))],
+    local: lookUpOr(layers, LOCAL).path,
+    java: JAVA_STORES.map((path) => lookUpOr(layers, path)).flatMap(({ path, file }) =>
+      file === undefined ? [] : [{ path, file }],
+    ),
+  }
+}
+
+const MAX_KNOWN = 64
+const known = new Map<string, Places>()
+
+/** The same for layers that never change, looked up once: it takes a twentieth of a start. */
+function knownPlaces(folders: readonly string[]): Places {
+  const key = folders.join('\0')
+  const places = known.get(key) ?? findPlaces(folders)
+  known.delete(key)
+  known.set(key, places)
+  if (known.size > MAX_KNOWN) known.delete(known.keys().next().value!)
+  return places
 }

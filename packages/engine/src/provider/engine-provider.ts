@@ -2,13 +2,7 @@ import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import type { Duplex } from 'node:stream'
-import {
-  type Capabilities,
-  type Isolation,
-  SandboxError,
-  type SandboxInfo,
-  type VolumeAdmin,
-} from '@sandkasten/sdk'
+import { type Capabilities, SandboxError, type SandboxInfo, type VolumeAdmin } from '@sandkasten/sdk'
 import { needHostRuntime } from '@sandkasten/sdk/internal'
 import { localDriver } from '@sandkasten/sdk/local'
 import {
@@ -222,11 +216,9 @@ function driverOf(isolator: EngineDecision['isolator'], options: EngineProviderO
 }
 
 /** Without a freezer, which only root and a delegated control group have, pausing is done by signals. */
-function capabilitiesHere(isolation: Isolation): EngineCapabilities {
+function capabilitiesHere(): EngineCapabilities {
   const freezes = process.getuid?.() === 0 || accountLayout().v2
-  const all: EngineCapabilities = freezes ? engineCapabilities : { ...engineCapabilities, pause: 'emulated' }
-  // gVisor's network is its own, and no other process can serve its sockets.
-  return isolation === 'gvisor' ? without(all, 'egress') : all
+  return freezes ? engineCapabilities : { ...engineCapabilities, pause: 'emulated' }
 }
 
 /** A container's network can only be entered by root, on the daemon's machine. */
@@ -258,7 +250,7 @@ function ociDriver(root: string, options: EngineProviderOptions): EngineDriver {
     disks: (sandboxes) => new LayerDisks(sandboxes, { runner, rights, defaults, findImage, prepareNext }),
     defaults,
     runtimes: runtimeImages('oci', options, defaults, async () => images.programs()),
-    capabilities: capabilitiesHere(isolationOf(options.oci ?? {})),
+    capabilities: capabilitiesHere(),
     egress: egressOf(options, options.oci?.runFolder),
     hasRootUser: process.getuid?.() === 0,
     isolation: isolationOf(options.oci ?? {}),

@@ -4,8 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import path from 'node:path'
+import { runtimeNames } from '@sandkasten/sdk/provider'
 import { ControlConnection } from '../egress/control.ts'
 import { gatewayFolder } from '../egress/gateway-user.ts'
+import { hostImagePrograms } from './runtime-images.ts'
 
 /** Ends the gateway of a root without sandboxes, and removes its folder; it would end by itself in a minute. */
 export async function removeGateway(root: string, runFolder = '/run/sandkasten'): Promise<void> {
@@ -93,4 +95,9 @@ function readOr(file: string): string {
   } catch {
     return ''
   }
+}
+
+/** The runtimes that sandboxes of the image `host` have here. */
+export async function hostRuntimes(): Promise<string[]> {
+  return runtimeNames((await hostImagePrograms({})).programs)
 }

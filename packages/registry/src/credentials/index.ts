@@ -7,6 +7,7 @@ import { Kinds } from '../providers/kinds.ts'
 import { StoredProviders } from '../providers/stored-providers.ts'
 import { type DatabaseLocation, registryFolder, type Store } from '../store/index.ts'
 import { StoredCredentials } from './stored-credentials.ts'
+import { StoredSecrets } from './stored-secrets.ts'
 import { openSettings } from './stored-settings.ts'
 
 export interface CredentialsOptions {
@@ -24,6 +25,7 @@ export interface CredentialsOptions {
 
 export interface OpenCredentials {
   readonly secrets: SealedSecrets
+  readonly stored: StoredSecrets
   readonly providers: StoredProviders
   readonly credentials: StoredCredentials
 }
@@ -40,8 +42,16 @@ export async function openCredentials({
   const kinds = new Kinds(given)
   const rows = store.providers
   const secrets = await SealedSecrets.open(store.sealed, keySource({ file: keyFile, env }))
+  const stored = new StoredSecrets({
+    rows: store.secrets,
+    sandboxes: store.sandboxes,
+    secrets,
+    registryId: await store.facts.registryId(),
+    now,
+  })
   const providers = new StoredProviders({
     rows,
+    context: { secrets: stored.valueOf },
     settingsOf: (row) => openSettings(secrets, row),
     isUsed: async (provider) => (await store.sandboxes.allOf(provider)).length > 0,
     kinds,
@@ -50,6 +60,7 @@ export async function openCredentials({
   })
   return {
     secrets,
+    stored,
     providers,
     credentials: new StoredCredentials({ rows, secrets, providers, kinds, env, now }),
   }

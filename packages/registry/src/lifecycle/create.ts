@@ -159,12 +159,14 @@ export async function createAt(
   return request(
     { ms, graceMs, signal: lease.signal, what },
     (signal) =>
-      provider.create({
-        ...options,
-        ...(can('labels') && { labels: { ...options.labels, ...labelsOf(context, lease.row) } }),
-        ...(can('label') && { label: lease.row.label ?? lease.row.name }),
-        signal,
-      }),
+      context.withSecretsOf(lease.row, () =>
+        provider.create({
+          ...options,
+          ...(can('labels') && { labels: { ...options.labels, ...labelsOf(context, lease.row) } }),
+          ...(can('label') && { label: lease.row.label ?? lease.row.name }),
+          signal,
+        }),
+      ),
     (late) => late.destroy(),
   )
 }

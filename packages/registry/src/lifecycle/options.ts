@@ -8,6 +8,7 @@ import {
 } from '@sandkasten/sdk'
 import type { Context } from '../context.ts'
 import type { CreateOptions, SandboxSettings } from '../types.ts'
+import { checkedNetwork, networkOf } from './network.ts'
 
 /** Checks what can be checked before anything exists. */
 export async function checkCreateOptions(
@@ -52,18 +53,17 @@ export async function checkCreateOptions(
 
 /** What a restore from a snapshot needs again. */
 export function settingsOf(options: CreateOptions): SandboxSettings {
-  const { image, runtime, labels, lifetimeMs, ports, resources, user, network, providerOptions } = options
+  const { image, runtime, labels, lifetimeMs, ports, resources, user, providerOptions } = options
+  const network = options.network === undefined ? undefined : checkedNetwork(options.network)
   return { image, runtime, labels, lifetimeMs, ports, resources, user, network, providerOptions }
 }
 
 /** Options for a restore. A snapshot holds the image's programs already, and some providers refuse both together. */
-export function restoreOptions({
-  image: _,
-  runtime: __,
-  projectPath: ___,
-  ...settings
-}: SandboxSettings): CreateSandboxOpts {
-  return settings
+export function restoreOptions(settings: SandboxSettings): CreateSandboxOpts {
+  const { image: _, runtime: __, projectPath: ___, networkNext: ____, ...options } = settings
+  const network = networkOf(settings)
+  // Some providers do not have this option, and refuse it.
+  return network === undefined ? options : { ...options, network }
 }
 
 export function canStop({ capabilities }: SandboxProvider): boolean {

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import type { SandboxRow } from '../store/index.ts'
 import type { SandboxRecord, SandboxSettings, Use } from '../types.ts'
+import { networkOf } from './network.ts'
 
 /** What callers see of rows. The only place that makes records; no secret gets into one. */
 export async function recordsOf(context: Context, rows: readonly SandboxRow[]): Promise<SandboxRecord[]> {
@@ -20,7 +21,8 @@ export async function recordFor(context: Context, row: SandboxRow): Promise<Sand
 }
 
 function recordOf(row: SandboxRow, threads: readonly string[], uses: readonly Use[]): SandboxRecord {
-  const { image, ports = [] } = JSON.parse(row.settings) as SandboxSettings
+  const settings = JSON.parse(row.settings) as SandboxSettings
+  const { image, ports = [] } = settings
   return {
     id: row.id,
     name: row.name,
@@ -38,6 +40,7 @@ function recordOf(row: SandboxRow, threads: readonly string[], uses: readonly Us
     directory: row.directory ?? undefined,
     image,
     ports,
+    network: networkOf(settings),
     channelId: row.channel_id ?? undefined,
     expiresAt: date(row.expires_at),
     idleStopMs: row.idle_stop_ms ?? undefined,

@@ -4,6 +4,7 @@ import type { SandboxSettings } from '../types.ts'
 import { createAt } from './create.ts'
 import { openEnvironment } from './environment.ts'
 import { madeNothing, removeLeftovers } from './leftovers.ts'
+import { networkOf } from './network.ts'
 import { restoreOptions } from './options.ts'
 import { bothFailed, reasonText } from './reason.ts'
 import { isExplained, type Made, type Run, retryMs, tell } from './run.ts'
@@ -40,6 +41,11 @@ export async function restore(run: Run, provider: SandboxProvider): Promise<Made
       incarnation: row.incarnation + 1,
       directory: path.posix.join(handle.workdir, settings.projectPath ?? ''),
       error_message: null,
+      settings: JSON.stringify({
+        ...settings,
+        network: networkOf(settings),
+        networkNext: undefined,
+      } satisfies SandboxSettings),
       expires_at: expiresAt?.getTime() ?? null,
       last_checked_at: now,
       last_used_at: now,

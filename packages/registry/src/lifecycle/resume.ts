@@ -2,6 +2,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { Context } from '../context.ts'
 import type { Operation, SandboxRow } from '../store/index.ts'
 import type { ProgressStep } from '../types.ts'
+import { hasNextNetwork } from './network.ts'
 import type { Made } from './run.ts'
 import { type Passenger, SingleFlight } from './single-flight.ts'
 import { start } from './start.ts'
@@ -62,7 +63,7 @@ export class Resume {
 /** Whether the row's sandbox can be used as it is, if the provider agrees. */
 function isUsable(row: SandboxRow): boolean {
   const isChanging = row.operation !== null && !harmless.includes(row.operation)
-  return row.status === 'running' && row.provider_sandbox_id !== null && !isChanging
+  return row.status === 'running' && row.provider_sandbox_id !== null && !isChanging && !hasNextNetwork(row)
 }
 
 const harmless: readonly Operation[] = ['check']
@@ -79,6 +80,7 @@ const doing: Partial<Record<Operation, string>> = {
   stop: 'stops it',
   snapshot: 'saves it',
   destroy: 'destroys it',
+  network: 'changes its network',
 }
 
 export function destroyed(row: { name: string } | undefined): SandboxError {

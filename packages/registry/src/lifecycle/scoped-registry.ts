@@ -1,4 +1,4 @@
-import { type CallOptions, SandboxError } from '@sandkasten/sdk'
+import { type CallOptions, type Network, SandboxError } from '@sandkasten/sdk'
 import { throwIfAborted } from '@sandkasten/sdk/provider'
 import type { Context } from '../context.ts'
 import type { OperateOptions } from '../leases/index.ts'
@@ -25,6 +25,7 @@ import { create } from './create.ts'
 import { withDeadline } from './deadline.ts'
 import { destroy } from './destroy.ts'
 import { placeOf } from './environment.ts'
+import { setNetwork } from './network.ts'
 import { checkProvider } from './provider-name.ts'
 import { recordFor, recordsOf } from './record.ts'
 import { refresh } from './refresh.ts'
@@ -120,6 +121,12 @@ export class ScopedSandboxes implements ScopedRegistry {
 
   async destroy(name: string, options: InterruptingOptions = {}): Promise<DestroyResult> {
     return this.#operate(name, 'destroy', options, (run) => destroy(run, options))
+  }
+
+  async setNetwork(name: string, network: Network, options: OperationOptions = {}): Promise<SandboxRecord> {
+    return this.#operate(name, 'network', options, async (run) =>
+      recordFor(this.#context, await setNetwork(run, network)),
+    )
   }
 
   async listSnapshots(options: SnapshotListOptions = {}): Promise<NamedSnapshot[]> {
@@ -262,4 +269,9 @@ export class ScopedSandboxes implements ScopedRegistry {
 
 const defaultRefreshMs = 5_000
 
-const doing: Record<string, string> = { stop: 'Stopping', snapshot: 'Saving', destroy: 'Destroying' }
+const doing: Record<string, string> = {
+  stop: 'Stopping',
+  snapshot: 'Saving',
+  destroy: 'Destroying',
+  network: 'Setting the network of',
+}

@@ -4,6 +4,7 @@ import type { Lease } from '../leases/index.ts'
 import type { Operation, SandboxRow } from '../store/index.ts'
 import { finishDestroy } from './destroy.ts'
 import { removeLeftovers } from './leftovers.ts'
+import { recoverNetwork, seenNetwork } from './network.ts'
 import { isExplained, noting, question, type Run, retryMs, tell } from './run.ts'
 import { adoptSnapshot } from './snapshots.ts'
 import { observe } from './truth.ts'
@@ -20,6 +21,7 @@ export async function recover(context: Context, lease: Lease, operation: Operati
       if (operation === 'destroy') return void (await finishDestroy(run))
       await settle(run)
       if (operation === 'snapshot') await adoptSnapshot(run)
+      if (operation === 'network') await recoverNetwork(run)
       if (lease.row.provider_sandbox_id !== null) await check(run)
     },
     { retryMs },
@@ -71,6 +73,7 @@ export async function check(run: Run): Promise<SandboxRow> {
   if (status === 'running')
     return lease.update({
       ...seen,
+      ...seenNetwork(row, observed.handle),
       status,
       expires_at: expiresAt?.getTime() ?? null,
       ...(row.status !== 'running' && { incarnation: row.incarnation + 1, base_url: null }),

@@ -1,6 +1,7 @@
 import { SandboxError, type SandboxProvider, supports } from '@sandkasten/sdk'
 import type { InterruptingOptions } from '../types.ts'
 import { request } from './deadline.ts'
+import { seenNetwork } from './network.ts'
 import { noting, question, type Run, tell } from './run.ts'
 import { check, goneError, markGone, settle } from './settle.ts'
 import { deleteAutomatic, snapshotName, snapshotOf } from './snapshots.ts'
@@ -31,6 +32,8 @@ export async function snapshot(run: Run, options: SnapshotUnderLease = {}): Prom
     const interrupts = observed.status === 'running' && snapshotInterrupts(provider)
     if (interrupts) await refuseWhileUsed(run, options, `At ${provider.name}, saving it ends their programs.`)
     tell(run, { step: 'snapshot', message: `saving “${name}” at ${provider.name}` })
+    // A restore gives the network to the snapshot again.
+    await lease.update(seenNetwork(lease.row, observed.handle))
     const snapshotId = await save(run, provider, observed, options)
     if (interrupts) await countInterruption(run)
     return { snapshotId }

@@ -1,5 +1,6 @@
 import { SandboxError, type SandboxProvider } from '@sandkasten/sdk'
 import { request } from './deadline.ts'
+import { applyNetwork, hasNextNetwork, seenNetwork } from './network.ts'
 import { restore } from './restore.ts'
 import { type Made, noting, question, type Run, tell } from './run.ts'
 import { goneError, markGone, settle } from './settle.ts'
@@ -29,7 +30,7 @@ export async function start(run: Run): Promise<Made> {
     const observed = await settled(question(run, provider, sandboxId), (status) =>
       tell(run, { step: 'wait', message: `waiting: its status at ${provider.name} is ${status}` }),
     )
-    if (observed.status === 'running') return used(run, observed)
+    if (observed.status === 'running') return used(run, provider, observed)
     if (observed.status !== 'gone' && observed.status !== 'failed') {
       // What was true before the start: a process that finds our unfinished start counts it as one.
       await lease.update({
@@ -61,13 +62,18 @@ async function startAt(run: Run, provider: SandboxProvider, sandboxId: string): 
     }),
   )
   if (!handle) return undefined
-  return used(run, await running(question(run, provider, sandboxId)))
+  return used(run, provider, await running(question(run, provider, sandboxId)))
 }
 
-async function used(run: Run, observed: Exclude<Observed, { status: 'gone' }>): Promise<Made> {
+async function used(
+  run: Run,
+  provider: SandboxProvider,
+  observed: Exclude<Observed, { status: 'gone' }>,
+): Promise<Made> {
   const { context, lease } = run
   const now = context.now()
   const row = await lease.update({
+    ...seenNetwork(lease.row, observed.handle),
     status: 'running',
     // A sandbox that the row calls running was not started by this call.
     incarnation: lease.row.status === 'running' ? lease.row.incarnation : lease.row.incarnation + 1,
@@ -77,7 +83,10 @@ async function used(run: Run, observed: Exclude<Observed, { status: 'gone' }>): 
     last_checked_at: now,
     last_used_at: now,
   })
-  return { row, handle: observed.handle }
+  return {
+    row: hasNextNetwork(row) ? await applyNetwork(run, provider, observed.handle) : row,
+    handle: observed.handle,
+  }
 }
 
 /** The sandbox is gone, or failed for good: take its last snapshot. */

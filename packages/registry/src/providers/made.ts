@@ -1,16 +1,20 @@
 import { createHash } from 'node:crypto'
 import type { SandboxProvider } from '@sandkasten/sdk'
-import type { ProviderKind, ProviderSettings } from '@sandkasten/sdk/auto'
+import type { ProviderContext, ProviderKind, ProviderSettings } from '@sandkasten/sdk/auto'
 import { redactor } from './redact.ts'
 import { redacting } from './redacting.ts'
 
 /** Constructs a provider whose errors, and whose constructor's errors, contain none of the secret settings. */
-export function makeProvider(kind: ProviderKind, settings: ProviderSettings): SandboxProvider {
+export function makeProvider(
+  kind: ProviderKind,
+  settings: ProviderSettings,
+  context: ProviderContext = {},
+): SandboxProvider {
   const secrets = kind.fields.flatMap(({ name, secret }) => (secret ? (settings[name] ?? []) : []))
-  if (secrets.length === 0) return kind.make(settings)
+  if (secrets.length === 0) return kind.make(settings, context)
   const redact = redactor(secrets)
   try {
-    return redacting(kind.make(settings), redact)
+    return redacting(kind.make(settings, context), redact)
   } catch (error) {
     throw redact.error(error)
   }
@@ -26,6 +30,11 @@ export class MadeProviders {
   readonly #made = new Map<string, { version: string; made: Promise<Made> }>()
   /** Replaced, but sandboxes of this process may still use them. */
   readonly #retired: SandboxProvider[] = []
+  readonly #context: ProviderContext
+
+  constructor(context: ProviderContext = {}) {
+    this.#context = context
+  }
 
   /**
    * The provider of `key`. When `version` differs from the last call's, the settings are read again. If they changed, a
@@ -72,7 +81,7 @@ export class MadeProviders {
     const fingerprint = createHash('sha256').update(JSON.stringify(settings)).digest('hex')
     const earlier = await before?.catch(() => undefined)
     if (earlier?.fingerprint === fingerprint) return earlier
-    const provider = makeProvider(kind, settings)
+    const provider = makeProvider(kind, settings, this.#context)
     if (earlier) this.#retired.push(earlier.provider)
     return { fingerprint, provider }
   }

@@ -1,5 +1,10 @@
 import { SandboxError, type SandboxProvider } from '@sandkasten/sdk'
-import { detectProvider, type ProviderKind, type ProviderSettings } from '@sandkasten/sdk/auto'
+import {
+  detectProvider,
+  type ProviderContext,
+  type ProviderKind,
+  type ProviderSettings,
+} from '@sandkasten/sdk/auto'
 import type { ChosenProvider, Providers } from '../context.ts'
 import { scopeColumns } from '../scope.ts'
 import type { ProviderRow, ProviderRows, SandboxRow } from '../store/index.ts'
@@ -17,6 +22,8 @@ export interface ProvidersOptions {
   readonly isUsed: (provider: string) => Promise<boolean>
   /** Used when none is set up and the environment selects none. */
   readonly defaultProvider?: string
+  /** What each provider gets besides its settings. */
+  readonly context?: ProviderContext
 }
 
 /**
@@ -25,10 +32,11 @@ export interface ProvidersOptions {
  */
 export class StoredProviders implements Providers {
   readonly #options: ProvidersOptions
-  readonly #made = new MadeProviders()
+  readonly #made: MadeProviders
 
   constructor(options: ProvidersOptions) {
     this.#options = options
+    this.#made = new MadeProviders(options.context)
     if (options.defaultProvider !== undefined) options.kinds.get(options.defaultProvider)
   }
 

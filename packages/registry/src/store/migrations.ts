@@ -1,7 +1,7 @@
 import type { Migration, Schema } from '@sandkasten/database'
-import { keyGuard } from '@sandkasten/database/sealed'
+import { guardColumns, keyGuard } from '@sandkasten/database/sealed'
 import { type ColumnDataType, sql } from 'kysely'
-import { sealedSchema } from './sealed-columns.ts'
+import { firstColumns, secretColumns } from './sealed-columns.ts'
 
 /** Never edit a migration that was released. */
 const migrations: readonly Migration[] = [
@@ -118,7 +118,27 @@ const migrations: readonly Migration[] = [
         await db.schema.createIndex(`${table}_by_sandbox`).on(table).column('sandbox_id').execute()
     },
   },
-  { version: 2, name: 'only values of the current key', up: keyGuard(sealedSchema) },
+  { version: 2, name: 'only values of the current key', up: keyGuard(firstColumns) },
+  {
+    version: 3,
+    name: 'secrets',
+    async up(db, kind) {
+      const time: ColumnDataType = 'bigint'
+      await db.schema
+        .createTable('sandbox_secrets')
+        .addColumn('id', 'text', (c) => c.primaryKey())
+        .addColumn('app_id', 'text', (c) => c.notNull().defaultTo(''))
+        .addColumn('guild_id', 'text', (c) => c.notNull().defaultTo(''))
+        .addColumn('secret', 'text', (c) => c.notNull())
+        .addColumn('version', time, (c) => c.notNull())
+        .addColumn('sealed', 'text', (c) => c.notNull())
+        .addColumn('created_at', time, (c) => c.notNull())
+        .addColumn('updated_at', time, (c) => c.notNull())
+        .addUniqueConstraint('sandbox_secrets_once', ['app_id', 'guild_id', 'secret'])
+        .execute()
+      await guardColumns(secretColumns)(db, kind)
+    },
+  },
 ]
 
 /** The names and the lock differ from the daemon's, so both may use one Postgres database. */

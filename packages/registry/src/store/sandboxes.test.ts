@@ -240,7 +240,7 @@ describeOnEachDatabase('the registry’s sandboxes', (place) => {
         { channel_id: '\ud800' },
         { provider_sandbox_id: 'a\0' },
         { directory: `/${'x'.repeat(4_096)}` },
-        { settings: JSON.stringify({ image: 'x'.repeat(70_000) }) },
+        { settings: JSON.stringify({ image: 'x'.repeat(270_000) }) },
         { idle_stop_ms: 1.5 },
         { due_at: Number.NaN },
       ] satisfies Partial<SandboxRow>[])

@@ -17,6 +17,7 @@ import { schema } from './migrations.ts'
 import { ProviderRows } from './providers.ts'
 import { Sandboxes } from './sandboxes.ts'
 import { sealedSchema } from './sealed-columns.ts'
+import { SecretRows } from './secrets.ts'
 import type { Tables } from './tables.ts'
 import { Threads } from './threads.ts'
 
@@ -33,6 +34,7 @@ export class Store {
   readonly holds: Holds
   readonly due: DueRows
   readonly providers: ProviderRows
+  readonly secrets: SecretRows
   readonly facts: Facts
   readonly sealed: SealedValues
   readonly #database: Database<Tables>
@@ -46,6 +48,7 @@ export class Store {
     this.holds = withSandboxErrors(new Holds(db))
     this.due = withSandboxErrors(new DueRows(db))
     this.providers = withSandboxErrors(new ProviderRows(db))
+    this.secrets = withSandboxErrors(new SecretRows(db))
     this.facts = withSandboxErrors(new Facts(db))
     this.sealed = withSandboxErrors(new SealedValues(db, kind, sealedSchema))
   }

@@ -4,6 +4,7 @@ export interface Tables {
   thread_sandboxes: ThreadRow
   sandbox_holds: HoldRow
   sandbox_providers: ProviderRow
+  sandbox_secrets: SecretRow
   registry_facts: FactRow
   registry_scopes: ScopeRow
 }
@@ -19,7 +20,7 @@ export type RecordStatus =
   | 'unknown'
 
 /** What a process does, or did not finish, with a sandbox. */
-export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'check'
+export type Operation = 'create' | 'start' | 'restore' | 'stop' | 'snapshot' | 'destroy' | 'network' | 'check'
 
 export interface SandboxRow {
   id: string
@@ -115,6 +116,21 @@ export interface ProviderRow {
   created_at: number
   updated_at: number
   checked_at: number | null
+}
+
+/** A value that network policies of one scope name. */
+export interface SecretRow {
+  id: string
+  app_id: string
+  guild_id: string
+  /** Its name. */
+  secret: string
+  /** Counts the values that it had. */
+  version: number
+  /** Encrypted JSON of the scope, the name and the value. */
+  sealed: string
+  created_at: number
+  updated_at: number
 }
 
 /**

@@ -19,6 +19,8 @@ export interface Task {
   /** Stored with a sandbox. */
   readonly envText?: string
   readonly password?: string
+  /** Stored as secrets of network policies, one after the other under one name. */
+  readonly values?: readonly string[]
   /** Kills this process before this step of the task. A step is a call of the file system or of the database. */
   readonly killAt?: number
   /** False: as the program leaves it. True: cores have this process's memory, as is usual. */
@@ -29,7 +31,7 @@ export interface Task {
 
 const task = (await json(process.stdin)) as Task
 const store = await openStore({ file: task.file })
-const { credentials, providers, secrets } = await openCredentials({
+const { credentials, providers, secrets, stored } = await openCredentials({
   store,
   keyFile: `${task.file}.key`,
   env: {},
@@ -76,7 +78,11 @@ async function use(): Promise<void> {
       opencode_password: await secrets.seal(task.password!, placeOf('opencode_password')),
     }),
   )
+  for (const value of task.values ?? []) console.log(await stored.put('github', value))
   await credentials.rotateKey()
+  if (task.values && (await stored.within(row, () => stored.valueOf('github'))) !== task.values.at(-1))
+    throw new Error('The secret does not open.')
+  console.log(await stored.put('short', '12345').catch((error: unknown) => error), await stored.list())
   const used = await providers.of(row)
   const list = used.list()
   if (task.mode === 'crash') await list

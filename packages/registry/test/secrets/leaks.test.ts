@@ -13,8 +13,9 @@ const secrets = {
   keys: ['sk-replaced-credential-7c1f', 'sk-present-credential-9ab2'],
   envText: JSON.stringify({ TOKEN: 'sandbox-variable-value-51de' }),
   password: 'password-of-the-agents-server-20c4',
+  values: ['ghp-replaced-value-of-a-policy-31d2', 'ghp-present-value-of-a-policy-6e07'],
 }
-const needles = [...secrets.keys, 'sandbox-variable-value-51de', secrets.password]
+const needles = [...secrets.keys, 'sandbox-variable-value-51de', secrets.password, ...secrets.values]
 
 /** Linux only: other systems have no /proc. */
 const linux = process.platform === 'linux'

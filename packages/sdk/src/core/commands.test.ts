@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { SandboxError } from '../errors.ts'
 import type { CommandContext } from '../providers/memory/index.ts'
 import { MemoryProvider } from '../providers/memory/index.ts'
@@ -52,14 +52,57 @@ describe('The streams of a process', () => {
     expect(await read).toBe(4)
   })
 
-  it('do not block for a stream that was never opened; opening it later throws gone', async () => {
-    const sandbox = await sandboxWith(async ({ stdout, stderr }) => {
+  /** Writes more to stderr than is kept, then a little to stdout. */
+  const loud = () =>
+    sandboxWith(async ({ stdout, stderr }) => {
       for (let count = 0; count < 20; count += 1) await stderr.write(megabyte)
       await stdout.write('done')
     })
-    const process = await sandbox.spawn({ cmd: 'program', outputBufferBytes: 64 * 1024 })
-    expect(await lengthOf(process.stdout())).toBe(4)
-    await expect(lengthOf(process.stderr())).rejects.toMatchObject({ code: 'gone' })
+
+  it('block the program when one was never opened and is full; opening it later loses nothing', async () => {
+    const process = await (await loud()).spawn({ cmd: 'program', outputBufferBytes: 64 * 1024 })
+    const read = lengthOf(process.stdout())
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect((await process.status()).running).toBe(true)
+    expect(await lengthOf(process.stderr())).toBe(20 * megabyte.length)
+    expect(await read).toBe(4)
+  })
+
+  it('fail with a hint, and let the program go on, when nothing opens the full one', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const process = await (await loud()).spawn({ cmd: 'program', outputBufferBytes: 64 * 1024 })
+      const read = lengthOf(process.stdout()).catch((error: unknown) => error)
+      await vi.advanceTimersByTimeAsync(29_000)
+      expect((await process.status()).running).toBe(true)
+      await vi.advanceTimersByTimeAsync(2000)
+      expect(await read).toMatchObject({
+        code: 'timeout',
+        retryable: false,
+        message: expect.stringContaining('stderr'),
+        hint: expect.stringContaining('process.stderr().cancel()'),
+      })
+      expect((await process.wait({ collect: false })).exitCode).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it('do not wait for a cancelled one, whether it was cancelled before or after the other was opened', async () => {
+    const sandbox = await loud()
+    const spawn = () => sandbox.spawn({ cmd: 'program', outputBufferBytes: 64 * 1024 })
+    const [before, after] = [await spawn(), await spawn()]
+    await before.stderr().cancel()
+    expect(await lengthOf(before.stdout())).toBe(4)
+    const read = lengthOf(after.stdout())
+    await after.stderr().cancel()
+    expect(await read).toBe(4)
+  })
+
+  it('of an earlier opening do not wait for a stream that a later one has', async () => {
+    const process = await (await loud()).spawn({ cmd: 'program', outputBufferBytes: 64 * 1024 })
+    const reads = [process.stdout(), process.stdout(), process.stderr()].map(lengthOf)
+    expect(await Promise.all(reads)).toEqual([4, 4, 20 * megabyte.length])
   })
 
   it('can each be read several times', async () => {

@@ -5,7 +5,6 @@ import type {
   CallOptions,
   Capabilities,
   CommandResult,
-  OutputEvent,
   OutputOptions,
   ProcessCore,
   ProcessEvent,
@@ -25,7 +24,7 @@ import {
   withOutput,
 } from './collect.ts'
 import type { ProcessDriver } from './driver.ts'
-import { SplitOutput } from './split-output.ts'
+import { type OutputName, SplitOutput } from './split-output.ts'
 import { unsupported } from './supports.ts'
 import { checkCount, checkMs, invalid } from './validate.ts'
 
@@ -36,6 +35,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   readonly #owner: { provider: string; capabilities: Capabilities }
   /** The source of the streams that were opened last. The other one of them may still be free. */
   #split: SplitOutput | undefined
+  readonly #unwanted = new Set<OutputName>()
   /** Settles when the listeners have been told everything. */
   #told: Promise<void> | undefined
   #listenerError: { error: unknown } | undefined
@@ -121,10 +121,12 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
     await this.#driver.closeStdin(options)
   }
 
-  #stream(type: OutputEvent['type'], { signal }: CallOptions): ReadableStream<Uint8Array> {
+  #stream(type: OutputName, { signal }: CallOptions): ReadableStream<Uint8Array> {
+    this.#unwanted.delete(type)
     const open = this.#split?.take(type, signal)
     if (open) return open
-    this.#split = new SplitOutput(this.#driver)
+    this.#split?.supersede()
+    this.#split = new SplitOutput(this.#driver, this.#unwanted)
     return this.#split.take(type, signal)!
   }
 

@@ -35,6 +35,7 @@ import { endOnAbort } from './end-on-abort.ts'
 import { checkProtocol, withProtocol } from './endpoint.ts'
 import { DriverFiles } from './files.ts'
 import { checkNetwork } from './network/check.ts'
+import { withPathHints } from './path-hints.ts'
 import { SandboxProcess } from './process.ts'
 import { restrict } from './restricted.ts'
 import { withPartialOutput } from './shell-output.ts'
@@ -84,7 +85,7 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     this.capabilities = owner.capabilities
     this.workdir = driver.workdir
     if (driver.writablePaths !== undefined) this.writablePaths = Object.freeze([...driver.writablePaths])
-    this.files = new DriverFiles(driver.files, owner)
+    this.files = new DriverFiles(withPathHints(driver), owner)
   }
 
   get ports(): readonly number[] {

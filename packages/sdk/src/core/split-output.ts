@@ -1,3 +1,4 @@
+import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort } from '../shared/calls/abort.ts'
 import { ChunkBuffer } from '../shared/output/chunk-buffer.ts'
 import type { OutputEvent, ProcessEvent } from '../spec/index.ts'
@@ -6,6 +7,10 @@ import type { ProcessDriver } from './driver.ts'
 
 /** How much of one stream is kept while only the other one is read. */
 const mostHeldBytes = 8 * 1024 * 1024
+/** How long a reader of one stream waits for somebody to open the other one, which is full. */
+const patienceMs = 30_000
+
+export type OutputName = OutputEvent['type']
 
 /**
  * Splits the events of a process into two byte streams that are read at different speeds.
@@ -14,31 +19,40 @@ const mostHeldBytes = 8 * 1024 * 1024
  *                             └──► stderr: buffer ──► stream
  *
  * Events are read from the moment that a stream is taken, so that the provider drops none. After the first event,
- * reading continues only while a taken stream waits for data and the buffers of taken streams have room. A program that
- * fills a taken stream that nothing reads therefore blocks, as it does with Node's pipes. The buffer of a stream that
- * was not taken is dropped when it is full.
+ * reading continues only while a taken stream waits for data and both buffers have room. A program that fills a stream
+ * that nothing reads therefore blocks, as it does with Node's pipes, until the stream is read or left. If that stream
+ * was never taken, the reader of the other one fails after a while, and the program goes on.
  */
 export class SplitOutput {
   readonly #sides = { stdout: new Side(), stderr: new Side() }
+  readonly #unwanted: Set<OutputName>
   readonly #execId: string
   readonly #stop = new AbortController()
   #over = false
   #failure: { error: unknown } | undefined
   #wake: () => void = () => {}
 
-  constructor(driver: ProcessDriver) {
+  /** `unwanted`: streams that the caller has left. They are not kept until they are taken again. */
+  constructor(driver: ProcessDriver, unwanted: Set<OutputName>) {
     this.#execId = driver.execId
+    this.#unwanted = unwanted
+    for (const name of unwanted) this.#sides[name].state = 'left'
     void this.#run(driver.events(0, this.#stop.signal))
   }
 
-  /** The stream from its beginning. Undefined if it was taken before, or parts of it were dropped. */
-  take(type: OutputEvent['type'], signal: AbortSignal | undefined): ReadableStream<Uint8Array> | undefined {
+  /** The stream from its beginning. Undefined if it was taken before, or was left. */
+  take(type: OutputName, signal: AbortSignal | undefined): ReadableStream<Uint8Array> | undefined {
     const side = this.#sides[type]
     if (side.state !== 'free' || this.#failure || this.#stop.signal.aborted) return undefined
     side.state = 'taken'
+    this.#wake()
+    const leave = () => {
+      this.#unwanted.add(type)
+      this.#leave(side)
+    }
     const forget = onAbort(signal, () => {
       side.failure = { error: abortedError(signal!, 'Reading the output') }
-      this.#leave(side)
+      leave()
     })
     return new ReadableStream<Uint8Array>(
       {
@@ -53,11 +67,17 @@ export class SplitOutput {
         },
         cancel: () => {
           forget()
-          this.#leave(side)
+          leave()
         },
       },
       { highWaterMark: 0 },
     )
+  }
+
+  /** Keeps nothing more of a stream that was not taken: a later `SplitOutput` has it. */
+  supersede(): void {
+    for (const side of this.#all) if (side.state === 'free') this.#drop(side)
+    this.#wake()
   }
 
   async #next(side: Side): Promise<Uint8Array | undefined> {
@@ -89,9 +109,7 @@ export class SplitOutput {
         this.#put(this.#sides[event.type], event.data)
         while (!this.#mayRead()) {
           if (this.#stop.signal.aborted) return
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve
-          })
+          await this.#change()
         }
       }
       throw withoutExit(this.#execId)
@@ -103,28 +121,41 @@ export class SplitOutput {
   }
 
   #put(side: Side, data: Uint8Array): void {
-    if (side.state === 'dropped' || side.state === 'left') return
-    if (side.state === 'free' && side.buffer.byteLength + data.byteLength > mostHeldBytes) {
-      side.state = 'dropped'
-      side.buffer.clear()
-      return
-    }
+    if (side.state === 'left') return
     side.buffer.push(data)
     side.wake()
   }
 
   #mayRead(): boolean {
-    const taken = this.#all.filter(({ state }) => state === 'taken')
-    return (
-      taken.some(({ waits, buffer }) => waits && buffer.byteLength === 0) &&
-      taken.every(({ buffer }) => buffer.byteLength < mostHeldBytes)
-    )
+    return this.#all.some(isStarved) && !this.#all.some(isFull)
   }
 
-  #leave(side: Side): void {
+  /** Resolves when a reader has done something. Gives up when only the opening of a full stream would help. */
+  async #change(): Promise<void> {
+    const change = new Promise<void>((resolve) => {
+      this.#wake = resolve
+    })
+    const stuck = this.#all.some(isStarved) && this.#all.some((side) => side.state === 'free' && isFull(side))
+    const timer = stuck ? setTimeout(() => this.#giveUp(), patienceMs) : undefined
+    await change
+    clearTimeout(timer)
+  }
+
+  #giveUp(): void {
+    const [name, other] = isStarved(this.#sides.stdout) ? ['stdout', 'stderr'] : ['stderr', 'stdout']
+    const side = this.#sides[name as OutputName]
+    side.failure = { error: neverOpened(this.#execId, name!, other!) }
+    this.#leave(side)
+  }
+
+  #drop(side: Side): void {
     side.state = 'left'
     side.buffer.clear()
     side.wake()
+  }
+
+  #leave(side: Side): void {
+    this.#drop(side)
     if (this.#all.every(({ state }) => state !== 'taken')) this.#stop.abort()
     this.#wake()
   }
@@ -136,9 +167,30 @@ export class SplitOutput {
 
 class Side {
   readonly buffer = new ChunkBuffer()
-  state: 'free' | 'taken' | 'left' | 'dropped' = 'free'
+  state: 'free' | 'taken' | 'left' = 'free'
   /** A reader waits for data. */
   waits = false
   wake: () => void = () => {}
   failure: { error: unknown } | undefined
+}
+
+/** Whether its reader waits for data. */
+function isStarved({ state, waits, buffer }: Side): boolean {
+  return state === 'taken' && waits && buffer.byteLength === 0
+}
+
+function isFull({ buffer }: Side): boolean {
+  return buffer.byteLength >= mostHeldBytes
+}
+
+function neverOpened(execId: string, name: string, other: string): SandboxError {
+  return new SandboxError(
+    'timeout',
+    `Reading ${name} of the process ${execId}: the program has waited ${patienceMs / 1000} s because its ${other} is full and nothing reads it.`,
+    {
+      retryable: false,
+      details: { unread: other },
+      hint: `Read process.${other}(), too. If you do not need it, call process.${other}().cancel() first. The program goes on without a reader now.`,
+    },
+  )
 }

@@ -73,19 +73,25 @@ class LocalFolder implements ExecutorProvider {
   }
 
   async getOrCreate(options: Parameters<ExecutorProvider['getOrCreate']>[0]): Promise<SandboxCore> {
+    return (await this.#repeat((provider) => provider.getOrCreate(options))) as unknown as SandboxCore
+  }
+
+  list: ExecutorProvider['list'] = (options) => this.#repeat((provider) => provider.list(options))
+  destroy: ExecutorProvider['destroy'] = (sandboxId) =>
+    this.#repeat((provider) => provider.destroy(sandboxId))
+  deleteSnapshot = (snapshotId: string): Promise<boolean> =>
+    this.#repeat((provider) => provider.deleteSnapshot(snapshotId))
+
+  /** Repeats what failed because the cleanup of another conversation removed the empty root meanwhile. */
+  async #repeat<T>(work: (provider: LocalProvider) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return (await this.#provider().getOrCreate(options)) as unknown as SandboxCore
+        return await work(this.#provider())
       } catch (error) {
-        // The cleanup of another conversation removed the empty root at this moment.
-        if (!SandboxError.is(error, 'file_not_found') || attempt === 10) throw error
+        if (!SandboxError.is(error, 'file_not_found') || attempt === 100) throw error
       }
     }
   }
-
-  list: ExecutorProvider['list'] = (options) => this.#provider().list(options)
-  destroy: ExecutorProvider['destroy'] = (sandboxId) => this.#provider().destroy(sandboxId)
-  deleteSnapshot = (snapshotId: string): Promise<boolean> => this.#provider().deleteSnapshot(snapshotId)
 
   #provider(): LocalProvider {
     return new LocalProvider({ root: this.#root, acceptNoIsolation: true })

@@ -4,9 +4,11 @@ export {
   type FieldFormat,
   type FieldOptions,
   type KindOptions,
+  type ProviderContext,
   type ProviderField,
   type ProviderKind,
   type ProviderSettings,
+  type SecretSubject,
   settingsFromVariables,
 } from './kind.ts'
 export { createProvider, providerKinds } from './table.ts'

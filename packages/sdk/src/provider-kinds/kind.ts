@@ -23,6 +23,19 @@ export interface ProviderField {
 /** `lines`: several lines of text, such as a private key. Default: one line of any text. */
 export type FieldFormat = 'url' | 'port' | 'lines'
 
+/** What a provider gets besides its settings. */
+export interface ProviderContext {
+  /**
+   * The values of secrets that network policies name. A provider that asks later than in a call of its user says for
+   * which sandbox.
+   */
+  readonly secrets?: (name: string, about?: SecretSubject) => Promise<string | undefined>
+}
+
+export interface SecretSubject {
+  readonly labels: Readonly<Record<string, string>>
+}
+
 /** A provider that can be constructed from strings, and the strings that it needs. */
 export interface ProviderKind {
   readonly provider: string
@@ -38,7 +51,7 @@ export interface ProviderKind {
    * have no effect. Throws `invalid_argument` with the names of missing, unknown or malformed fields, and
    * `unauthenticated` for an expired token. Errors never contain a value.
    */
-  make(settings: ProviderSettings): SandboxProvider
+  make(settings: ProviderSettings, context?: ProviderContext): SandboxProvider
 }
 
 /** A field without what follows from its name. */
@@ -55,7 +68,7 @@ export interface KindOptions<Name extends string> {
   readonly alternatives?: ReadonlyArray<readonly NoInfer<Name>[]>
   readonly sdk?: string
   /** Receives checked settings. */
-  make(settings: { readonly [N in NoInfer<Name>]?: string }): SandboxProvider
+  make(settings: { readonly [N in NoInfer<Name>]?: string }, context: ProviderContext): SandboxProvider
 }
 
 /** Completes a kind: derives flags and `required`, and checks settings before `make`. */
@@ -70,10 +83,10 @@ export function defineProviderKind<Name extends string>(options: KindOptions<Nam
   const kind = { provider, title, fields, alternatives, sdk }
   return {
     ...kind,
-    make(settings) {
+    make(settings, context = {}) {
       const checked = checkSettings(kind, settings)
       try {
-        return options.make(checked as { [N in Name]?: string })
+        return options.make(checked as { [N in Name]?: string }, context)
       } catch (error) {
         throw withoutValues(error, kind, checked)
       }

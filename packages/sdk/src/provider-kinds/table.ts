@@ -51,7 +51,7 @@ const e2b = defineProviderKind({
     template: { description: 'the template of new sandboxes (default: base)' },
   },
   alternatives: [['apiKey']],
-  make: (settings) => new E2BProvider({ ...settings, env: {} }),
+  make: (settings, { secrets }) => new E2BProvider({ ...settings, env: {}, secrets }),
 })
 
 const vercel = defineProviderKind({
@@ -72,7 +72,7 @@ const vercel = defineProviderKind({
   },
   // Variables set by hand take precedence over the token that Vercel sets itself.
   alternatives: [['token', 'teamId', 'projectId'], ['oidcToken']],
-  make: (settings) => new VercelProvider(settings),
+  make: (settings, { secrets }) => new VercelProvider({ ...settings, secrets }),
 })
 
 const daemon = defineProviderKind({

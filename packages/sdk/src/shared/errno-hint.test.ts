@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { errnoHint } from './errno-hint.ts'
+import { errnoHint, refusedWriteHint } from './errno-hint.ts'
 
 const access = { writablePaths: ['/workspace', '/tmp'], user: 'other', rootAvailable: true } as const
 
@@ -22,6 +22,7 @@ describe('errnoHint', () => {
   it('does not advise to write where the file is already', () => {
     const hint = errnoHint('EACCES', '/tmp/of-root', access) as { sdk: string }
     expect(hint.sdk).toContain('belongs to another user')
+    expect(hint.sdk).toContain('The mode of the file or of its folder')
     expect(hint.sdk).not.toContain('Write below')
     expect((errnoHint('EACCES', '/tmpfile', access) as { sdk: string }).sdk).toContain('Write below')
   })
@@ -30,6 +31,14 @@ describe('errnoHint', () => {
     expect(errnoHint('EACCES', '/proc/sys/x', access)).toContain('kernel')
     const asRoot = errnoHint('EACCES', '/usr/bin/env', { ...access, user: 'root', writablePaths: ['/'] })
     expect(asRoot).toContain('rename it over')
+  })
+
+  it('for a refused write needs only the writable folders', () => {
+    const paths = ['/workspace', '/tmp']
+    expect(refusedWriteHint('/usr/x', paths)).toContain('Write below /workspace, /tmp.')
+    expect(refusedWriteHint('/tmp/x', paths)).toMatch(/^The mode of the file .* another user/)
+    expect(refusedWriteHint('/proc/x', ['/'])).toContain('kernel')
+    expect(refusedWriteHint('/usr/x', ['/'])).toContain('The mode of the file')
   })
 
   it('without known access, goes by the folder', () => {

@@ -27,21 +27,37 @@ export function errnoHint(
 
 function accessHint(name: string, path: string, access: Access): string | Hints {
   const { writablePaths, user, rootAvailable } = access
-  const folders = writablePaths.slice(0, 5).join(', ')
-  if (ofKernel.test(path)) return `The kernel keeps this path closed. Write below ${folders}.`
+  const folders = shownFolders(writablePaths)
+  if (ofKernel.test(path)) return closedByKernel(folders)
   if (name === 'EROFS') return `The path is read-only. Write below ${folders}.`
   if (user === 'root')
     return 'Not even root may change this file in place: it belongs to the machine or to a mount. Write a new file and rename it over the old one, or write elsewhere.'
-  const isWritable = writablePaths.some((folder) => path === folder || path.startsWith(`${folder}/`))
-  const what = isWritable
-    ? 'The file or its folder belongs to another user of the sandbox'
-    : `Only root may do that there. Write below ${folders}`
+  const what = isBelow(path, writablePaths) ? ofFile : `Only root may do that there. Write below ${folders}`
   if (!rootAvailable) return `${what}.`
   return {
     sdk: `${what}, or create the sandbox with user: 'root'.`,
     http: `${what}, or create the session with "user": "root".`,
     cli: `${what}, or use --user root with sandkasten run or sandkasten sessions create.`,
   }
+}
+
+/** A hint for a write to an absolute path that was refused, where only the writable folders are known. */
+export function refusedWriteHint(path: string, writablePaths: readonly string[]): string {
+  const folders = shownFolders(writablePaths)
+  if (ofKernel.test(path)) return closedByKernel(folders)
+  if (isBelow(path, writablePaths)) return `${ofFile}.`
+  return `The sandbox’s user may not write there. Write below ${folders}.`
+}
+
+const ofFile =
+  'The mode of the file or of its folder does not allow it, or it belongs to another user of the sandbox'
+
+const closedByKernel = (folders: string) => `The kernel keeps this path closed. Write below ${folders}.`
+
+const shownFolders = (folders: readonly string[]) => folders.slice(0, 5).join(', ')
+
+function isBelow(path: string, folders: readonly string[]): boolean {
+  return folders.some((folder) => folder === '/' || path === folder || path.startsWith(`${folder}/`))
 }
 
 const ofKernel = /^\/(proc|sys|dev)(\/|$)/

@@ -26,6 +26,6 @@ describe('runtimes', () => {
     const { code, hint, details } = noRuntime('x', 'bad\u0007', ['node24'])
     expect([code, hint, details.available]).toEqual(['unsupported', 'It has: node24.', ['node24']])
     for (const wrong of ['text', { node24: 7 }, { node24: '' }, null])
-      expect(() => checkRuntimes(wrong, 'x'), JSON.stringify(wrong)).toThrow('`runtimes` must be')
+      expect(() => checkRuntimes(wrong as never, 'x'), JSON.stringify(wrong)).toThrow('`runtimes` must be')
   })
 })

@@ -38,29 +38,35 @@ export function noRuntime(
   runtime: string,
   available: readonly string[],
   more = '',
+  cause?: unknown,
 ): SandboxError {
   const there = available.length === 0 ? 'It has no runtimes.' : `It has: ${available.join(', ')}.`
   return new SandboxError('unsupported', `The provider “${provider}” has no runtime “${shown(runtime)}”.`, {
     provider,
     details: { option: 'runtime', runtime, available: [...available] },
     hint: [there, more].filter((text) => text !== '').join(' '),
+    cause,
   })
 }
 
 /** What the provider's option `runtimes` maps a runtime to. `kind`: what the option maps to, as in “template”. */
-export function mappedRuntime(
+export function mappedRuntime<T>(
   provider: string,
   runtime: string,
-  runtimes: Readonly<Record<string, string>>,
+  runtimes: Readonly<Record<string, T>>,
   kind: string,
-): string {
+): T {
   if (Object.hasOwn(runtimes, runtime)) return runtimes[runtime]!
   const how = `Map it to a ${kind} with the provider’s option: runtimes: { '${shown(runtime)}': '…' }.`
   throw noRuntime(provider, runtime, Object.keys(runtimes), how)
 }
 
-/** Copies the option `runtimes` of a provider, checked. */
-export function checkRuntimes(runtimes: unknown, provider: string): Record<string, string> {
+/** Copies the option `runtimes` of a provider, checked. `nameOf`: the name in a value that is more than a name. */
+export function checkRuntimes<T = string>(
+  runtimes: Readonly<Record<string, T>> | undefined,
+  provider: string,
+  nameOf: (value: unknown) => unknown = (value) => value,
+): Record<string, T> {
   if (runtimes === undefined) return {}
   const wrong = () =>
     new SandboxError('invalid_argument', '`runtimes` must be an object of non-empty strings.', {
@@ -68,8 +74,11 @@ export function checkRuntimes(runtimes: unknown, provider: string): Record<strin
       hint: "For example { node24: 'my-node' }.",
     })
   if (typeof runtimes !== 'object' || runtimes === null) throw wrong()
-  for (const value of Object.values(runtimes)) if (typeof value !== 'string' || value === '') throw wrong()
-  return { ...(runtimes as Record<string, string>) }
+  for (const value of Object.values(runtimes)) {
+    const name = nameOf(value)
+    if (typeof name !== 'string' || name === '') throw wrong()
+  }
+  return { ...runtimes }
 }
 
 function shown(text: string): string {

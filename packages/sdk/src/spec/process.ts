@@ -174,9 +174,9 @@ export interface ProcessCore {
    */
   output(options?: OutputOptions): AsyncIterable<ProcessEvent>
   /**
-   * One stream, as bytes. While one stream is read, up to 8 MiB of the other are kept. Beyond that, an open stream
-   * that is not read blocks the program, so cancel a stream that you do not need. A stream that was never opened
-   * does not block; reading it later throws `gone`.
+   * One stream, as bytes. While one stream is read, up to 8 MiB of the other are kept, also if it was never opened.
+   * Beyond that the program waits until the other one is read or cancelled, so cancel a stream that you do not need.
+   * If nothing opens it for 30 seconds, the read fails with `timeout`, and the program goes on.
    */
   stdout(options?: CallOptions): ReadableStream<Uint8Array>
   stderr(options?: CallOptions): ReadableStream<Uint8Array>

@@ -1,3 +1,5 @@
+import type { RuntimeProgram } from '../shared/runtime.ts'
+
 export interface Command {
   readonly cmd: string
   readonly args: readonly string[]
@@ -37,8 +39,8 @@ export interface CommandKit {
    * first waits until that file exists.
    */
   flood(bytes: number, marker?: string, gate?: string): Command
-  /** Prints this many bytes of the same pattern to stdout, then as many to stderr, then as many to stdout. */
-  floodBoth(bytes: number): Command
+  /** Prints `bytes` of the same pattern to stdout, then `errorBytes` (default: `bytes`) to stderr, then `bytes` to stdout. */
+  floodBoth(bytes: number, errorBytes?: number): Command
   /** Prints `before\n`, waits until the file `path` exists, prints `after\n`. */
   gate(path: string): Command
   /** Prints `a` and the first byte of `é`; once the file `path` exists, its second byte and `z`. */
@@ -74,6 +76,8 @@ export interface CommandKit {
    * and prints `closed` and a newline when it ends. Exits with 1 if there is no response.
    */
   connect?(host: string, port: number): Command
+  /** Prints the version of the program of a runtime, with a `v` or the program's name before it. */
+  version?(program: RuntimeProgram): Command
 }
 
 /** Variants of the grandchild of a tree. */
@@ -84,4 +88,4 @@ export interface TreeShape {
   readonly heeds?: boolean
 }
 
-export type OptionalProgram = 'server' | 'connect'
+export type OptionalProgram = 'server' | 'connect' | 'version'

@@ -6,6 +6,7 @@ const provider = new MemoryProvider()
 
 conformance({
   title: 'conformance: memory (simulated)',
+  runtimes: ['node24', 'node22', 'python3.13'],
   provider: () => provider,
   commands: memoryCommands(provider),
   egress: memoryEgress,

@@ -1,4 +1,5 @@
 import type { CommandContext, MemoryProvider } from '../providers/memory/index.ts'
+import { parseRuntime } from '../shared/runtime.ts'
 import type { Network, NetworkRule } from '../spec/index.ts'
 import type { CommandKit } from './command-kit.ts'
 import type { EgressTargets } from './types.ts'
@@ -42,8 +43,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     if (args[1]) await files.writeFile(args[1], '')
   })
   add('flood-both', async ({ args, stdout, stderr }) => {
-    for (const stream of [stdout, stderr, stdout])
-      await stream.write('0123456789abcde\n'.repeat(Number(args[0]) / 16))
+    for (const [stream, bytes] of [
+      [stdout, args[0]],
+      [stderr, args[1]],
+      [stdout, args[0]],
+    ] as const)
+      await stream.write('0123456789abcde\n'.repeat(Number(bytes) / 16))
   })
   add('gate', async (context) => {
     await context.stdout.write('before\n')
@@ -87,6 +92,12 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
   })
   add('wait-silently', ({ signal }) => forever(signal))
   add('user-id', ({ stdout }) => stdout.write('1000'))
+  add('version', async ({ args, sandboxId, stdout }) => {
+    const { program, version } = parseRuntime(provider.runtimeOf(sandboxId) ?? '') ?? {}
+    if (program !== args[0]) return 127
+    await stdout.write(`${version}.0\n`)
+    return 0
+  })
   add('connect', async ({ args, sandboxId, stdout, clock }) => {
     const reaches = () => isReached(provider.networkOf(sandboxId), args[0] ?? '', Number(args[1]))
     if (!reaches()) return 1
@@ -112,7 +123,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     waitTrapped: () => kit('wait-trapped'),
     relay: () => kit('relay'),
     flood: (bytes, marker, gate) => kit('flood', String(bytes), marker ?? '', gate ?? ''),
-    floodBoth: (bytes) => kit('flood-both', String(bytes)),
+    floodBoth: (bytes, errorBytes = bytes) => kit('flood-both', String(bytes), String(errorBytes)),
     gate: (path) => kit('gate', path),
     splitCharacter: (path) => kit('split-character', path),
     tree: (marker, { leaves, heeds } = {}) =>
@@ -121,6 +132,7 @@ export function memoryCommands(provider: MemoryProvider): CommandKit {
     daemon: (marker) => kit('daemon', marker),
     leaveChild: () => kit('leave-child'),
     userId: () => kit('user-id'),
+    version: (program) => kit('version', program),
     connect: (host, port) => kit('connect', host, String(port)),
     script: '#!kit-script\n',
     missing: 'kit-missing',

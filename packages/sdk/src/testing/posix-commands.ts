@@ -24,7 +24,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
       sh("trap 'echo term; exit 7' TERM; echo ready; while :; do sleep 1000000 & wait; done"),
     relay: () => sh(relay),
     flood: (bytes, marker, gate) => sh(flood, String(bytes), marker ?? '', gate ?? ''),
-    floodBoth: (bytes) => sh(floodBoth, String(bytes)),
+    floodBoth: (bytes, errorBytes = bytes) => sh(floodBoth, String(bytes), String(errorBytes)),
     gate: (path) => sh('echo before; while ! test -e "$1"; do sleep 0.02; done; echo after', path),
     splitCharacter: (path) =>
       sh("printf 'a\\303'; while ! test -e \"$1\"; do sleep 0.02; done; printf '\\251z'", path),
@@ -39,6 +39,7 @@ export function posixCommands(options: PosixCommandsOptions = {}): CommandKit {
     missing: 'sandkasten-no-such-program',
     server: serve,
     connect,
+    version: (program) => ({ cmd: program === 'python' ? 'python3' : program, args: ['--version'] }),
   }
 }
 
@@ -56,7 +57,7 @@ test -z "$2" || : > "$2"`
 const floodBoth = `
 flood() { yes 0123456789abcde | head -c "$1"; }
 flood "$1"
-flood "$1" >&2
+flood "$2" >&2
 flood "$1"`
 
 const relay = `

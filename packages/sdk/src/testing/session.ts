@@ -62,7 +62,9 @@ export class Session {
 
   /** The stated reason why a behaviour cannot run here. */
   excuse(behaviour: Behaviour): string | undefined {
-    const { program } = behaviour
+    const { program, fact } = behaviour
+    const unknown = fact && this.#options.without?.[fact]
+    if (unknown !== undefined) return `no ${fact}: ${unknown}`
     if (program === undefined || this.#has(program) || this.note(behaviour) !== undefined) return undefined
     return `no program “${program}”: ${this.#options.without?.[program]}`
   }
@@ -70,6 +72,10 @@ export class Session {
   get targets(): EgressTargets {
     if (this.#options.egress) return this.#options.egress
     throw new Error('The conformance kit has no targets. Pass `egress`.')
+  }
+
+  get runtimes(): readonly string[] {
+    return this.#options.runtimes ?? []
   }
 
   async shared(group: string): Promise<AnySandbox> {
@@ -112,9 +118,11 @@ export class Session {
   }
 
   #has(program: OptionalProgram): boolean {
-    return (
-      this.commands[program] !== undefined && (program !== 'connect' || this.#options.egress !== undefined)
-    )
+    const { egress, without = {} } = this.#options
+    if (program === 'connect' && egress === undefined) return false
+    // The programs for a POSIX shell have `version`, which says nothing where a runtime is only a name.
+    if (program === 'version' && without.version !== undefined) return false
+    return this.commands[program] !== undefined
   }
 
   /** Each missing option must be explained in `without`. */
@@ -124,6 +132,7 @@ export class Session {
     const given: Record<string, unknown> = { reopen, leftovers }
     if (ports) given.server = this.#has('server')
     if (egress) given.connect = this.#has('connect')
+    if (this.provider.createOptions.has('runtime')) given.version = this.#has('version')
     for (const [what, value] of Object.entries(given)) {
       if (value || without[what as keyof typeof without]) continue
       throw new Error(

@@ -51,6 +51,11 @@ export class Trial {
     return this.#session.targets
   }
 
+  /** Runtimes that the provider must have. */
+  get runtimes(): readonly string[] {
+    return this.#session.runtimes
+  }
+
   connect({ host, port }: NetworkTarget): Command {
     return this.commands.connect!(host, port)
   }

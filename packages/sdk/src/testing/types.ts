@@ -16,8 +16,12 @@ export interface Behaviour {
   readonly options?: readonly CreateOption[]
   /** A program that not every sandbox has. */
   readonly program?: OptionalProgram
+  /** It is about a fact that some providers do not know. */
+  readonly fact?: OptionalFact
   run(trial: Trial): Promise<void>
 }
+
+export type OptionalFact = 'writablePaths'
 
 export type Draft = Omit<Behaviour, 'group'>
 
@@ -39,12 +43,14 @@ export interface ConformanceOptions {
    * restart.
    */
   reopen?: () => SandboxProvider | Promise<SandboxProvider>
-  /** The reason for each optional program, `reopen` or `leftovers` that is missing. */
-  without?: { readonly [What in OptionalProgram | 'reopen' | 'leftovers']?: string }
+  /** The reason for each optional program, optional fact, `reopen` or `leftovers` that is missing. */
+  without?: { readonly [What in OptionalProgram | OptionalFact | 'reopen' | 'leftovers']?: string }
   /** What is left of a sandbox on its host (processes, folders), seen from outside. */
   leftovers?: (sandboxId: string) => Promise<readonly string[]> | readonly string[]
   /** Needed by the ability `egress`, together with the program `connect`. */
   egress?: EgressTargets
+  /** Runtimes that the provider must have: those that you gave it. */
+  runtimes?: readonly string[]
   /** Runs only these: ids, groups, or a predicate. */
   only?: readonly string[] | ((behaviour: Behaviour) => boolean)
   limits?: Partial<Limits>

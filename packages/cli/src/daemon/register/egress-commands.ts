@@ -40,6 +40,7 @@ export function addSecretCommands({ program, act }: Registering): void {
       .description('Set a secret. The value comes from stdin, or is asked for.'),
   )
     .option('--value <value>', 'the value; other programs and the shell’s history can see it here')
+    .option('--from-env <variable>', 'take the value from this variable')
     .option('--host <host...>', 'the only hosts that it may be sent to, such as api.github.com')
     .action(act(async (name, options) => (await import('../manage/secrets.ts')).setSecret(name, options)))
   reaching(secrets.command('list').alias('ls').description('List secrets, without their values.')).action(

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { addLifecycleCommands } from './lifecycle-commands.ts'
 import { addProviderCommands } from './provider-commands.ts'
 import { reporting } from './registration.ts'
+import { addSecretCommands } from './secret-commands.ts'
 import { addUpkeepCommands } from './upkeep-commands.ts'
 import { addUseCommands } from './use-commands.ts'
 
@@ -22,5 +23,6 @@ export function addSandboxCommands(program: Command, finish: (code: number) => v
   addLifecycleCommands(registering)
   addUseCommands(registering)
   addProviderCommands(registering)
+  addSecretCommands(registering)
   addUpkeepCommands(registering)
 }

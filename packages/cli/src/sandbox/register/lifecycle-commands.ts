@@ -101,6 +101,14 @@ export function addLifecycleCommands({ program, act }: Registering): void {
     .option('--iso', 'exact times')
     .action(act(async (ids, options) => (await import('../snapshots.ts')).snapshots(ids, options)))
 
+  withNetworkOptions(program.command('network'))
+    .argument(...nameArgument)
+    .description(
+      'Show what a sandbox may reach, or replace it. A running sandbox has the new network at once.',
+    )
+    .option('--json', 'for programs')
+    .action(act(async (name, options) => (await import('../network.ts')).network(name, options)))
+
   program
     .command('destroy')
     .alias('rm')

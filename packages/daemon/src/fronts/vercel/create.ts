@@ -1,3 +1,4 @@
+import { SandboxError } from '@sandkasten/sdk'
 import { randomId } from '@sandkasten/sdk/provider'
 import { z } from 'zod'
 import * as fields from '../../http/fields.ts'
@@ -16,8 +17,8 @@ const defaultTimeoutMs = 5 * 60_000
 const memoryPerCpuMb = 2048
 const mostPorts = 15
 const usualPids = 4096
-/** The vendor's names for base images. They mean the daemon's default image, unless an image has this name. */
-const runtimes = /^(node|python)\d+(\.\d+)?$/
+/** The vendor's runtimes. They mean the daemon's default image if no allowed image has the program. */
+const runtimes = /^(node(22|24|26)|python3\.13)$/
 const defaultImage = /^vercel\/sandbox\/universal(:.*)?$/
 
 export const portList = z.array(z.int().min(1).max(65_535)).max(mostPorts)
@@ -71,7 +72,7 @@ export async function createSandbox(
     name: body.name ?? `sandbox-${randomId(10)}`,
     labels: { ...body.tags, [frontLabel]: frontName },
     env: body.env,
-    image: imageOf(rules, body),
+    image: await imageOf(entry, call.caller, rules, body),
     snapshotId,
     limits: limitsOf(entry, rules, body.resources),
     network: networkFor(body.networkPolicy, { rules, provider: sessions.provider }),
@@ -128,10 +129,19 @@ function limitsOf(entry: Entry, rules: Rules, resources: { vcpus?: number; memor
   return { ...asked, pids: Math.max(rules.defaults.pids_limit, Math.min(usualPids, rules.max.pids_limit)) }
 }
 
-function imageOf({ allowed_images: allowed }: Rules, body: z.infer<typeof createBody>): string | undefined {
-  const wanted = body.image ?? body.runtime
+async function imageOf(
+  entry: Entry,
+  caller: Caller,
+  { allowed_images: allowed }: Rules,
+  { image, runtime }: z.infer<typeof createBody>,
+): Promise<string | undefined> {
+  const wanted = image ?? runtime
   if (wanted === undefined || allowed.includes(wanted)) return wanted
-  if (body.runtime !== undefined && runtimes.test(wanted)) return undefined
-  if (body.image !== undefined && defaultImage.test(wanted)) return undefined
-  return wanted
+  if (image !== undefined) return defaultImage.test(image) ? undefined : image
+  try {
+    return await entry.services.sessions.imageOfRuntime(caller, wanted)
+  } catch (error) {
+    if (SandboxError.is(error, 'unsupported') && runtimes.test(wanted)) return undefined
+    throw error
+  }
 }

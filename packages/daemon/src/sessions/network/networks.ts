@@ -8,6 +8,7 @@ import { notUsable, refuseOther } from '../status.ts'
 import type { Use } from '../use.ts'
 import { type EgressEvent, EgressWatch, type Learned } from './egress-watch.ts'
 import { learnedPolicy } from './learn.ts'
+import { type Literal, literalOf } from './literals.ts'
 import {
   checkSecrets,
   type GivenNetwork,
@@ -64,20 +65,24 @@ export class NetworksOfSessions {
     })
   }
 
-  /** For fronts, whose clients send credentials as text: keeps the headers of transforms as secrets. */
+  /** For fronts, whose clients send credentials as text: keeps the headers of transforms as secrets; see `literals.ts`. */
   async withKeptHeaders(caller: Caller, given: GivenNetwork): Promise<GivenNetwork> {
     if (typeof given === 'string' || !given.transform?.length) return given
     const rules = await rulesOf(this.#context, caller)
     const network = networkOf(rules, this.#context.provider, given)
     refuseBeyond(rules, { network })
     if (typeof network === 'string') return network
+    // All are checked before the first one is kept.
+    const wanted = network.transform.map(({ match, headers }) => ({
+      match,
+      headers: Object.entries(headers).map(
+        ([name, value]) => [name, isSecret(value) ? value : literalOf(name, value)] as const,
+      ),
+    }))
     const transform = []
-    for (const { match, headers } of network.transform) {
-      const kept: Record<string, SecretValue> = {}
-      for (const [name, value] of Object.entries(headers))
-        kept[name] = isSecret(value)
-          ? value
-          : { secret: await this.#context.secrets.keep(caller, value, match.host) }
+    for (const { match, headers } of wanted) {
+      const kept: Record<string, string | SecretValue> = {}
+      for (const [name, literal] of headers) kept[name] = await this.#kept(caller, literal, match.host)
       transform.push({ match, headers: kept })
     }
     return { ...network, transform }
@@ -176,6 +181,12 @@ export class NetworksOfSessions {
         log.warn({ session: session.id, err: error }, 'cannot check the network of a session')
       }
     }
+  }
+
+  async #kept(caller: Caller, literal: Literal | SecretValue, host: string): Promise<string | SecretValue> {
+    if (typeof literal === 'string' || 'secret' in literal) return literal
+    const { value, ...around } = literal
+    return { secret: await this.#context.secrets.keep(caller, value, host), ...around }
   }
 
   async #apply(session: Session, network: SessionNetwork): Promise<void> {

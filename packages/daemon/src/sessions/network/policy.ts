@@ -14,7 +14,7 @@ export interface GivenPolicy extends Omit<NetworkPolicy, 'services'> {
   readonly services?: readonly string[] | Readonly<Record<string, unknown>>
 }
 
-/** The checked policy of a session. It has no secret values: literal headers are secrets, too; see `literals.ts`. */
+/** The checked policy of a session. It has no secret values: literal headers of fronts are secrets; see `literals.ts`. */
 export interface SessionPolicy extends Omit<NormalPolicy, 'services'> {
   readonly services: readonly string[]
 }

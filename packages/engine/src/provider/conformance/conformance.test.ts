@@ -5,7 +5,7 @@ import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider, type EngineProviderOptions } from '../engine-provider.ts'
-import { egressTargets, leftoversOf, removeGateway } from '../test-helper.ts'
+import { egressTargets, hostRuntimes, leftoversOf, removeGateway } from '../test-helper.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-engine-'))
 const providers: EngineProvider[] = []
@@ -18,6 +18,7 @@ afterAll(async () => {
 const { targets, close } = await egressTargets()
 afterAll(close)
 
+const runtimes = await hostRuntimes()
 const skipped = await reasonToSkip('anyone')
 if (skipped) {
   describe('conformance: engine (isolation: container)', () => {
@@ -43,6 +44,7 @@ function run(isolator: 'oci' | 'process', isolation: string): void {
     provider: () => open(options),
     reopen: () => open(options),
     commands: posixCommands({ server: 'node' }),
+    runtimes: isolator === 'oci' ? runtimes : [],
     leftovers: (sandboxId) => leftoversOf(sandboxId),
     ...(isolator === 'oci' ? { egress: targets } : {}),
   })

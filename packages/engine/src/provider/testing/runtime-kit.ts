@@ -7,7 +7,7 @@ import { isolationOf, type RuntimeKind } from '../../isolators/oci/launch/runtim
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { testedRuntime } from '../../isolators/oci/testing/runtimes.ts'
 import { EngineProvider } from '../engine-provider.ts'
-import { egressTargets, leftoversOf, removeGateway } from '../test-helper.ts'
+import { egressTargets, hostRuntimes, leftoversOf, removeGateway } from '../test-helper.ts'
 
 /** The conformance kit on the isolator `oci` with this runtime. */
 export async function runtimeKit(kind: RuntimeKind): Promise<void> {
@@ -35,6 +35,7 @@ export async function runtimeKit(kind: RuntimeKind): Promise<void> {
     provider: open,
     reopen: open,
     commands: posixCommands({ server: 'node' }),
+    runtimes: await hostRuntimes(),
     leftovers: (sandboxId) => leftoversOf(sandboxId),
     egress: targets,
   })

@@ -51,6 +51,7 @@ export async function openTestRegistry(
     leases: new Leases(store.sandboxes, watch, (...dead) => recover(context, ...dead), dueAt),
     providers: fixedProviders([provider, ...others]),
     secrets: await SealedSecrets.open(store.sealed, keySource({ file: path.join(folder, 'key'), env: {} })),
+    withSecretsOf: (_, work) => work(),
     uses,
     limits: { perGuild: 100, perChannel: 20 },
     timeouts: { ...shortTimeouts, ...timeouts },
@@ -92,7 +93,7 @@ export interface Wrapped<P extends SandboxProvider> {
   }
 }
 
-const handleMethods = ['info', 'stop', 'pause', 'snapshot', 'destroy']
+const handleMethods = ['info', 'stop', 'pause', 'snapshot', 'destroy', 'setNetwork']
 
 export function wrap<P extends SandboxProvider>(inner: P): Wrapped<P> {
   const counts: Record<string, number> = {}

@@ -44,6 +44,7 @@ export async function openProcess(
       all: async () => providers.map(chosen),
     },
     secrets: { seal: noSecrets, open: noSecrets, storing: (work) => work() },
+    withSecretsOf: (_, work) => work(),
     uses,
     limits: limits ?? { perGuild: 100, perChannel: 20 },
     timeouts: { lookMs: 1_000, changeMs: 5_000, settleMs: 400, cleanUpMs: 500, ...timeouts },

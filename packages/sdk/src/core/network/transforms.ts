@@ -76,17 +76,27 @@ function methodsOf(methods: unknown, where: string): string[] {
 
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
 
-/** These describe the connection or the message, so that setting them would change where a request goes or ends. */
+/**
+ * These describe the connection or the message, so that setting them would change where a request goes or ends, or keep
+ * the gateway from finding secrets in the answer. The gateway has the same list.
+ */
 const reserved = new Set([
+  'accept-encoding',
   'connection',
   'content-length',
   'expect',
   'host',
   'http2-settings',
+  'if-range',
   'keep-alive',
   'proxy-authenticate',
   'proxy-authorization',
   'proxy-connection',
+  'range',
+  'sec-websocket-accept',
+  'sec-websocket-extensions',
+  'sec-websocket-key',
+  'sec-websocket-version',
   'te',
   'trailer',
   'transfer-encoding',

@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest'
 import type { CreateSpec } from '../../core/driver.ts'
 import { SandboxError } from '../../errors.ts'
 import { createParams } from './create-params.ts'
+import { runtimesOf } from './runtimes.ts'
 import { createLabel, managedLabel, nameLabel, setupLabel } from './translation.ts'
 
 const bare: CreateSpec = { labels: {}, envVars: {}, deferReady: false }
-const params = (spec: Partial<CreateSpec> = {}) =>
-  createParams({ ...bare, ...spec }, 'create-id', { node24: 'my-node' })
+const params = (spec: Partial<CreateSpec> = {}) => createParams({ ...bare, ...spec }, 'create-id', runtimes)
+const runtimes = runtimesOf({ runtimes: { node24: 'my-node', node22: { image: 'node:22' } } })
 const refusal = async (spec: Partial<CreateSpec>) => {
   const error = await params(spec).catch((thrown: unknown) => thrown)
   expect(SandboxError.is(error), String(error)).toBe(true)
@@ -55,8 +56,24 @@ describe('the vendor’s create parameters', () => {
   it('contain an image or a snapshot', async () => {
     expect(await params({ image: 'debian:12' })).toMatchObject({ image: 'debian:12' })
     expect(await params({ runtime: 'node24' })).toMatchObject({ snapshot: 'my-node' })
+    expect(await params({ runtime: 'node22' })).toMatchObject({ image: 'node:22', snapshot: undefined })
     expect(await params({ snapshotId: 'sandkasten-x' })).toMatchObject({ snapshot: 'sandkasten-x' })
     expect(await refusal({ image: 'debian:12', snapshotId: 'x' })).toEqual(['invalid_argument', undefined])
+  })
+
+  it('map runtimes to public images, unless the option `runtimes` says otherwise', async () => {
+    const create = (runtime: string, options = {}) =>
+      createParams({ ...bare, runtime, resources: { vcpus: 1 } }, 'create-id', runtimesOf(options))
+    const images = await Promise.all(['node24', 'node22', 'python3.13'].map((runtime) => create(runtime)))
+    expect(images.map(({ image }) => image)).toEqual(['node:24', 'node:22', 'python:3.13'])
+    await expect(create('node4')).rejects.toMatchObject({
+      code: 'unsupported',
+      details: { available: ['node24', 'node22', 'python3.13'] },
+      hint: expect.stringContaining('snapshot or an image'),
+    })
+    await expect(create('node24', { runtimes: {} })).rejects.toMatchObject({ details: { available: [] } })
+    for (const wrong of [{ node24: {} }, { node24: { image: '' } }, { node24: 7 }])
+      expect(() => runtimesOf({ runtimes: wrong as never })).toThrow('`runtimes` must be')
   })
 
   it('contain resources only with an image, rounded up', async () => {

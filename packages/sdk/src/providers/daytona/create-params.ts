@@ -1,8 +1,8 @@
 import type { CreateSpec } from '../../core/driver.ts'
 import { checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
-import { mappedRuntime } from '../../shared/runtime.ts'
 import { networkSettingsOf } from './network.ts'
+import { type DaytonaRuntimes, programsOf } from './runtimes.ts'
 import { labelsOf, vendorName } from './translation.ts'
 
 /** Options that only this vendor has, under its own names. */
@@ -51,15 +51,16 @@ const defaultAutoStop = 15
 export async function createParams(
   spec: CreateSpec,
   createId: string,
-  runtimes: Readonly<Record<string, string>>,
+  runtimes: DaytonaRuntimes,
 ): Promise<Record<string, unknown>> {
-  const { name, image, snapshotId, runtime, resources, envVars, providerOptions = {} } = spec
+  const { name, resources, envVars, providerOptions = {} } = spec
   checkKnown(providerOptions, known, '`providerOptions` of daytona')
-  if (image !== undefined && snapshotId !== undefined)
+  if (spec.image !== undefined && spec.snapshotId !== undefined)
     throw new SandboxError('invalid_argument', 'Both `image` and `snapshotId` are given.', {
       provider: 'daytona',
       hint: 'Pass only one of them.',
     })
+  const { image, snapshot } = programsOf(spec, runtimes)
   if (resources && image === undefined)
     throw new SandboxError('unsupported', 'Daytona takes `resources` only together with `image`.', {
       provider: 'daytona',
@@ -95,7 +96,7 @@ export async function createParams(
     ...(spec.network === undefined ? {} : networkSettingsOf(spec.network)),
     name: name === undefined ? undefined : await vendorName(name),
     image,
-    snapshot: runtime === undefined ? snapshotId : mappedRuntime('daytona', runtime, runtimes, 'snapshot'),
+    snapshot,
     resources: resources && resourcesOf(resources),
     envVars,
     labels: labelsOf({ ...spec, createId }),

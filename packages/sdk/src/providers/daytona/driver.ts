@@ -18,6 +18,7 @@ import { isUnsent, translated, translating } from './errors.ts'
 import { gone } from './incarnation.ts'
 import type { TimeLimits } from './options.ts'
 import { again } from './retry.ts'
+import type { DaytonaRuntimes } from './runtimes.ts'
 import { DaytonaSandbox } from './sandbox.ts'
 import type { DaytonaClient, DaytonaSandboxObject, DaytonaSnapshot } from './sdk.ts'
 import { createLabel, infoOf, managedLabel, nameLabel, snapshotPrefix, vendorName } from './translation.ts'
@@ -46,13 +47,9 @@ export class DaytonaDriver implements ProviderDriver<DaytonaCapabilities> {
   readonly snapshotInterrupts = false
   readonly #client: () => Promise<DaytonaClient>
   readonly #timeLimits: TimeLimits
-  readonly #runtimes: Readonly<Record<string, string>>
+  readonly #runtimes: DaytonaRuntimes
 
-  constructor(
-    client: () => Promise<DaytonaClient>,
-    timeLimits: TimeLimits,
-    runtimes: Readonly<Record<string, string>>,
-  ) {
+  constructor(client: () => Promise<DaytonaClient>, timeLimits: TimeLimits, runtimes: DaytonaRuntimes) {
     this.#client = client
     this.#timeLimits = timeLimits
     this.#runtimes = runtimes

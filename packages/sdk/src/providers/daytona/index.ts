@@ -1,5 +1,5 @@
 export type { DaytonaCapabilities } from './capabilities.ts'
 export type { DaytonaCreateOptions } from './create-params.ts'
-export type { DaytonaProviderOptions } from './options.ts'
+export type { DaytonaProviderOptions, DaytonaRuntime } from './options.ts'
 export { DaytonaProvider } from './provider.ts'
 export type { DaytonaModule } from './sdk.ts'

@@ -12,8 +12,11 @@ export interface DaytonaProviderOptions {
   apiUrl?: string
   /** The region. Default: `DAYTONA_TARGET`, or the organisation's default. */
   target?: string
-  /** The snapshots of runtimes: `{ node24: 'my-node-24' }`. Without it, `create` accepts no `runtime`. */
-  runtimes?: Readonly<Record<string, string>>
+  /**
+   * The snapshot or image of each runtime: `{ node24: 'my-snapshot', node22: { image: 'node:22' } }`. Default: Docker
+   * Hub's images `node:24`, `node:22` and `python:3.13`.
+   */
+  runtimes?: Readonly<Record<string, DaytonaRuntime>>
   /** The vendor's SDK, or a function that imports it, for bundlers. Default: the installed package. */
   sdk?: DaytonaModule | (() => Promise<DaytonaModule>)
   /** The timeout of an ordinary request. Default 60 s. */
@@ -23,6 +26,9 @@ export interface DaytonaProviderOptions {
   /** The variables that missing options come from. Default: those of this process. */
   env?: Readonly<Record<string, string | undefined>>
 }
+
+/** The name of a snapshot, or an image. */
+export type DaytonaRuntime = string | { readonly image: string }
 
 export interface TimeLimits {
   readonly startMs: number

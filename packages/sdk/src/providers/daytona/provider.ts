@@ -1,12 +1,12 @@
 import { DriverProvider } from '../../core/provider.ts'
 import { checkMs, checkPort } from '../../core/validate.ts'
 import { nativeId } from '../../shared/ids.ts'
-import { checkRuntimes } from '../../shared/runtime.ts'
 import type { CallOptions } from '../../spec/index.ts'
 import type { DaytonaCapabilities } from './capabilities.ts'
 import { DaytonaDriver } from './driver.ts'
 import { translating } from './errors.ts'
 import { configOf, type DaytonaProviderOptions } from './options.ts'
+import { runtimesOf } from './runtimes.ts'
 import { type DaytonaClient, loadSdk } from './sdk.ts'
 
 /** Sandboxes in Daytona's cloud or on your own Daytona, through the vendor's SDK. */
@@ -27,8 +27,8 @@ export class DaytonaProvider extends DriverProvider<DaytonaCapabilities> {
       })
       return client
     }
-    const runtimes = checkRuntimes(options.runtimes, 'daytona')
-    const driver = new DaytonaDriver(connected, { startMs, requestMs: config.requestTimeoutMs }, runtimes)
+    const timeLimits = { startMs, requestMs: config.requestTimeoutMs }
+    const driver = new DaytonaDriver(connected, timeLimits, runtimesOf(options))
     super(driver)
     this.#driver = driver
     this.#close = async () => (await client)?.[Symbol.asyncDispose]()

@@ -74,6 +74,11 @@ export class DaytonaSandbox implements SandboxDriver {
     return this.#incarnation.workdir
   }
 
+  /** Unknown while the sandbox does not run: only a running one tells its working directory. */
+  get writablePaths(): readonly string[] | undefined {
+    return this.workdir === '/' ? undefined : [this.workdir, '/tmp']
+  }
+
   get files(): DaytonaFiles {
     return this.#files
   }

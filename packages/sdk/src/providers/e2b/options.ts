@@ -13,7 +13,10 @@ export interface E2BProviderOptions {
   domain?: string
   /** The template of a sandbox that is created without `image`. Default: `base`. */
   template?: string
-  /** The templates of runtimes: `{ node24: 'my-node-24' }`. Without it, `create` accepts no `runtime`. */
+  /**
+   * The templates of runtimes: `{ node24: 'my-node-24' }`. Without it, `create` accepts no `runtime`: E2B's public
+   * templates promise no versions.
+   */
   runtimes?: Readonly<Record<string, string>>
   /** The timeout of one request. Default: the SDK's, one minute. */
   requestTimeoutMs?: number

@@ -37,6 +37,7 @@ export interface SandboxHome {
 export class E2BSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly workdir: string
+  readonly writablePaths: readonly string[]
   readonly ports: readonly number[]
   readonly files: E2BFiles
   readonly #home: SandboxHome
@@ -56,6 +57,7 @@ export class E2BSandbox implements SandboxDriver {
     this.#network = known.network
     this.#incarnation = incarnation
     this.workdir = incarnation?.workdir ?? '/home/user'
+    this.writablePaths = [this.workdir, '/tmp']
     this.#answerMs = (home.account.access.requestTimeoutMs ?? 60_000) || 2 ** 31 - 1
     this.files = new E2BFiles(() => this.#guest(), this.#answerMs)
   }

@@ -26,6 +26,7 @@ export class LocalSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths: readonly string[]
   readonly ports: readonly number[]
   readonly files: LocalFiles
   readonly folder: string
@@ -45,6 +46,7 @@ export class LocalSandbox implements SandboxDriver {
     this.#incarnation = record.incarnation
     this.#folders = foldersOf(folder)
     this.workdir = this.#folders.workspace
+    this.writablePaths = [this.workdir]
     this.files = new LocalFiles({
       root: this.workdir,
       partial: this.#folders.partial,

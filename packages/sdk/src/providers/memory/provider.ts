@@ -55,6 +55,11 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     return this.#sharedState.sandboxes.get(sandboxId)?.network
   }
 
+  /** The runtime of a sandbox, for programs that should have its version. Undefined: none was set. */
+  runtimeOf(sandboxId: string): string | undefined {
+    return this.#sharedState.sandboxes.get(sandboxId)?.recipe.runtime
+  }
+
   /** Programs that still run in a sandbox, even a destroyed one, to test for leftovers. */
   running(sandboxId: string): string[] {
     return this.#sharedState.running(sandboxId)

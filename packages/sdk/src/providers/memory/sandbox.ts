@@ -12,7 +12,7 @@ export const workdir = '/workspace'
 
 export type SandboxRecipe = Pick<
   CreateSpec,
-  'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'ports' | 'network'
+  'name' | 'label' | 'labels' | 'envVars' | 'lifetimeMs' | 'runtime' | 'ports' | 'network'
 >
 
 /** The state of one sandbox: its disk, programs and clock. A handle is a `SandboxBinding` to it. */

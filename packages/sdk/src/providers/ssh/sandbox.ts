@@ -28,6 +28,7 @@ export class SshSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths: readonly string[]
   readonly ports: readonly number[]
   readonly files: SshFiles
   readonly agent: Agent
@@ -48,6 +49,7 @@ export class SshSandbox implements SandboxDriver {
     this.ports = record.ports ?? []
     this.#folder = `${root}/sandboxes/${sandboxId}`
     this.workdir = `${this.#folder}/work`
+    this.writablePaths = [this.workdir]
     this.files = new SshFiles({
       workdir: this.workdir,
       partial: `${this.#folder}/partial`,

@@ -189,7 +189,7 @@ export class VercelDriver implements ProviderDriver<VercelCapabilities> {
           cause: error,
           requestId: error.requestId,
         })
-      throw error
+      throw unknownRuntime(error, spec) ?? error
     }
   }
 }
@@ -219,6 +219,13 @@ function createParams(spec: CreateSpec): CreateParams {
     resources: vcpus === undefined ? undefined : { vcpus },
     ...providerOptions,
   }
+}
+
+/** The vendor may add runtimes, so it decides about unknown ones. Its refusal does not say which ones it has. */
+function unknownRuntime(error: unknown, { runtime }: CreateSpec): SandboxError | undefined {
+  if (runtime === undefined || runtimes.includes(runtime)) return undefined
+  if (!SandboxError.is(error, 'invalid_argument', 'unsupported', 'not_found')) return undefined
+  return noRuntime('vercel', runtime, runtimes, error.message, error)
 }
 
 /** The vendor offers processors with a fixed amount of memory each, and a fixed disk. */

@@ -41,6 +41,7 @@ export class VercelSandbox implements SandboxDriver {
   readonly sandboxId: string
   readonly name?: string
   readonly workdir: string
+  readonly writablePaths: readonly string[]
   readonly files: VercelFiles
   readonly #place: SandboxPlace
   readonly #vendorName: string
@@ -59,6 +60,7 @@ export class VercelSandbox implements SandboxDriver {
     const name = nameOf(sandbox.tags)
     if (name !== undefined) this.name = name
     this.workdir = sandbox.currentSession().cwd
+    this.writablePaths = [this.workdir, '/tmp']
     this.#ports = portsOf(sandbox)
     this.#guest = this.#bound(sandbox)
     this.files = new VercelFiles(() => this.#guest, this.workdir)

@@ -79,7 +79,8 @@ reading() { # file: out err pid since until out err
   done
   is_there "$by" "$since" || [ "@{until:-0}" -gt "$(uptime_ms)" ] || { rm -f "$1"; return 1; }
 }
-# Waits until all output so far is in the index: the pump is at the end, sleeps, or has read more than a pipe holds.
+# Waits until all output so far is in the index: the pump is at the end, sleeps, or has since read more than the largest
+# pipe and a block hold.
 settle() { # pump stream
   rounds=0 before=$(bytes_of "$2")
   while [ ! -e "$2.eof" ] && kill -0 "$1" 2>/dev/null; do
@@ -90,7 +91,7 @@ settle() { # pump stream
     done
     [ -z "$asleep" ] || break
     rounds=$((rounds + 1))
-    [ $((rounds % 10)) -ne 0 ] || [ $(($(bytes_of "$2") - before)) -lt 65536 ] || break
+    [ $((rounds % 10)) -ne 0 ] || [ $(($(bytes_of "$2") - before)) -lt 1114112 ] || break
     sleep 0.01
   done
   [ -e "$2.eof" ] || kill -s KILL "$1" $kids 2>/dev/null

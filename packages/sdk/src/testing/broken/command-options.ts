@@ -162,6 +162,27 @@ export const brokenCommandOptions: BrokenProvider[] = [
       }),
   },
   {
+    name: 'unopened-stream-dropped',
+    what: 'while only stdout() is read, the program does not wait, and stderr() is dropped beyond 4 MiB',
+    caughtBy: ['stream-opened-late'],
+    make: (working) =>
+      breakProvider(working, {
+        process: (real) => {
+          const stderr: Uint8Array[] = []
+          let kept = 0
+          const stdout = async function* () {
+            for await (const event of real.output()) {
+              if (event.type === 'stdout') yield event.data
+              if (event.type !== 'stderr' || kept > 4 * 1024 * 1024) continue
+              stderr.push(event.data)
+              kept += event.data.byteLength
+            }
+          }
+          return { stdout: () => streamOf(stdout()), stderr: () => streamOf(ReadableStream.from(stderr)) }
+        },
+      }),
+  },
+  {
     name: 'wait-always-collects',
     what: 'wait({ collect: false }) returns output',
     caughtBy: ['wait-without-output'],

@@ -92,6 +92,37 @@ export const brokenFinding: BrokenProvider[] = [
       }),
   },
   {
+    name: 'runtime-another',
+    what: 'a sandbox has another runtime than its creator asked for',
+    caughtBy: ['runtime-version'],
+    make: (working) =>
+      breakProvider(working, {
+        provider: (real) => ({
+          create: ({ runtime, ...options } = {}) =>
+            real.create({ ...options, runtime: runtime === 'node24' ? 'node22' : runtime }),
+        }),
+      }),
+  },
+  {
+    name: 'runtime-of-any-version',
+    what: 'a runtime that does not exist is accepted if its name has the form of one',
+    caughtBy: ['runtime'],
+    make: (working) =>
+      breakProvider(working, {
+        provider: (real) => ({
+          create: ({ runtime, ...options } = {}) =>
+            real.create({ ...options, runtime: runtime === 'node4' ? undefined : runtime }),
+        }),
+      }),
+  },
+  {
+    name: 'runtimes-lost',
+    what: 'the provider has none of the runtimes that its user gave it',
+    caughtBy: ['runtime'],
+    options: { runtimes: [] },
+    make: (working) => working,
+  },
+  {
     name: 'protocol-ignored',
     what: 'getEndpoint() returns an HTTP URL for every protocol',
     caughtBy: ['endpoint-protocol'],

@@ -4,6 +4,7 @@ import type { SandboxProvider } from '../../spec/index.ts'
 import { brokenCommandOptions } from './command-options.ts'
 import { brokenCommands } from './commands.ts'
 import { brokenFinding } from './finding.ts'
+import { brokenIdle } from './idle.ts'
 import { brokenLives } from './incarnations.ts'
 import { brokenKills } from './kills.ts'
 import { brokenNetwork } from './network.ts'
@@ -33,6 +34,7 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenUsers,
   ...brokenFinding,
   ...brokenNetwork,
+  ...brokenIdle,
 ]
 
 /** Creates a working memory provider and the broken one based on it. */

@@ -70,6 +70,27 @@ export const brokenUsers: BrokenProvider[] = [
       }),
   },
   {
+    name: 'hint-for-another-path',
+    what: 'the hint of permission_denied is the same for every path',
+    caughtBy: ['permission-hint'],
+    make: (working) =>
+      breakProvider(working, {
+        sandbox: () => ({ writablePaths: ['/workspace', '/tmp'] }),
+        files: (real) => ({
+          writeFile: async (path, data, options) => {
+            if (path.startsWith('/usr/')) throw refused(path)
+            return real.writeFile(path, data, options)
+          },
+        }),
+      }),
+  },
+  {
+    name: 'writable-paths-lost',
+    what: 'the provider knows the writable folders and does not tell',
+    caughtBy: ['writable-paths'],
+    make: (working) => breakProvider(working, { sandbox: () => ({ writablePaths: [] }) }),
+  },
+  {
     name: 'root-is-a-user',
     what: 'create() accepts `user: root`, and commands run as another user',
     caughtBy: ['user-root'],

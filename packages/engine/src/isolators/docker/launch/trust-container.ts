@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import type { Container } from 'dockerode'
 import { tarOf } from '../../../tar.ts'
-import { aloneFiles, bundleOf, LOCAL, MAX_BUNDLE } from '../../trust.ts'
+import { javaStore } from '../../java-trust.ts'
+import { aloneFiles, bundleOf, JAVA_STORES, LOCAL, MAX_BUNDLE } from '../../trust.ts'
 import { statusOf } from '../daemon/errors.ts'
 
 /** The files themselves: the daemon does not follow links when it reads one. */
@@ -19,27 +20,37 @@ export async function trustAuthority(
   authority: string,
   { ownPrograms }: { readonly ownPrograms: boolean },
 ): Promise<void> {
-  const found = await Promise.all(
-    REAL_BUNDLES.map(async (path) => ({ path, text: await fileIn(container, path) })),
-  )
-  const known = found.filter(({ text }) => text !== undefined)
-  const bundle = bundleOf(known[0]?.text, authority)
+  const filesAt = async (paths: readonly string[]) => {
+    const found = await Promise.all(
+      paths.map(async (path) => ({ path, bytes: await fileIn(container, path) })),
+    )
+    return found.flatMap(({ path, bytes }) => (bytes === undefined ? [] : [{ path, bytes }]))
+  }
+  const [known, java] = await Promise.all([filesAt(REAL_BUNDLES), filesAt(JAVA_STORES)])
+  const bundle = bundleOf(known[0]?.bytes.toString('utf8'), authority)
   const places = [...new Set([REAL_BUNDLES[0], ...known.map(({ path }) => path)])]
   const files = [
-    ...places.map((path) => ({ path: path.slice(1), text: bundle })),
-    ...aloneFiles(authority, ownPrograms ? LOCAL : undefined),
+    ...places.map((path) => ({ path: path.slice(1), content: Buffer.from(bundle) })),
+    ...aloneFiles(authority, ownPrograms ? LOCAL : undefined).map(({ path, text }) => ({
+      path,
+      content: Buffer.from(text),
+    })),
+    ...java.map(({ path, bytes }) => ({
+      path: path.slice(1),
+      content: javaStore(bytes, () => known[0]?.bytes.toString('utf8') ?? bundle, authority),
+    })),
   ]
-  const entries = files.map(({ path, text }) => ({
+  const entries = files.map(({ path, content }) => ({
     name: path,
     mode: 0o644,
     owner: { uid: 0, gid: 0 },
-    content: Buffer.from(text),
+    content,
   }))
   await container.putArchive(tarOf(entries), { path: '/' })
 }
 
 /** A small file of the container. Undefined if it does not exist or is something else, such as a link. */
-async function fileIn(container: Container, path: string): Promise<string | undefined> {
+async function fileIn(container: Container, path: string): Promise<Buffer | undefined> {
   let archive: Readable
   try {
     archive = (await container.getArchive({ path })) as unknown as Readable
@@ -64,5 +75,5 @@ async function fileIn(container: Container, path: string): Promise<string | unde
     tar.toString('latin1', 156, 157),
   ]
   if (type !== '0' || !(bytes > 0 && 512 + bytes <= tar.length)) return undefined
-  return tar.toString('utf8', 512, 512 + bytes)
+  return tar.subarray(512, 512 + bytes)
 }

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { rootCertificates } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { hasProgram } from '../../oci/launch/find-program.ts'
 import { readOr } from '../../testing/cage.ts'
@@ -36,6 +37,26 @@ testEgress('podman', () => open('podman'), { reason: podmanMissing() ?? lacking,
 testEgress('podman, own ids', () => open('podman', true), {
   reason: podmanMissing() ?? lacking,
   gateway: 65_432,
+})
+
+const JAVA_STORE = '/etc/ssl/certs/java/cacerts'
+const noJava = existsSync(JAVA_STORE) ? undefined : 'needs a JDK: apt-get install default-jdk-headless'
+
+it.for([
+  ['docker', dockerMissing],
+  ['podman', podmanMissing],
+] as const)('%s: Java trusts the authority', { timeout: 120_000 }, async ([kind, missing], ctx) => {
+  const reason = missing() ?? noJava
+  ctx.skip(reason !== undefined, reason)
+  await using cage = await openDockerCage(kind)
+  const socket = join(cage.folder, 'box.sock')
+  const box = await cage.start({ network: { policy: { socket } }, authority: rootCertificates[0]! })
+  const listed = await box.sh(`keytool -list -keystore ${JAVA_STORE} -storepass changeit -alias sandkasten`)
+  expect(listed.out, listed.err).toContain('trustedCertEntry')
+  const all = await box.sh(
+    `keytool -list -keystore ${JAVA_STORE} -storepass changeit | grep -c trustedCertEntry`,
+  )
+  expect(Number(all.out)).toBeGreaterThan(10)
 })
 
 describe('docker: the holder of a container’s network', () => {

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { HiddenPath } from '../../../images/host/hidden.ts'
 import { gatewaySocket, type HostMount, type IsolatorSpec, type Limits } from '../../isolator.ts'
@@ -199,8 +200,16 @@ function withOverhead({ spec: { limits, network }, runtime }: TaskInput): Limits
 }
 
 /** gVisor mounts a file system in memory over an empty /tmp, whose content a stop would lose. */
-function skeletonFor({ spec, image, privileges, runtime }: TaskInput): SkeletonEntry[] {
+function skeletonFor({ spec, image, places, privileges, runtime }: TaskInput): SkeletonEntry[] {
   const layers = [...(spec.layers ?? []), ...image.layers]
-  const entries = skeletonOf(spec, privileges.skeleton(spec), layers)
+  const entries = skeletonOf(spec, privileges.skeleton(spec), layers).map((entry) => inFile(entry, places))
   return runtime === 'runsc' ? [...entries, { path: 'tmp/.sandkasten', text: '', owner: 0 }] : entries
+}
+
+/** The task is text, so the shim copies other content from the sandbox's folder. */
+function inFile({ data, ...entry }: SkeletonEntry, { folder }: Places): SkeletonEntry {
+  if (data === undefined) return entry
+  const source = join(folder, entry.path.replaceAll('/', '_'))
+  writeFileSync(source, data, { mode: 0o600 })
+  return { ...entry, text: '', source }
 }

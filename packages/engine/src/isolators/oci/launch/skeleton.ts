@@ -14,6 +14,8 @@ export interface SkeletonEntry {
   readonly text: string | null
   /** A file of the image on this machine, which comes before the text. */
   readonly source?: string
+  /** The whole content instead of a text. */
+  readonly data?: Buffer
   /** As the sandbox sees it. */
   readonly owner: number
   /** Default: 0755 for a folder, 0644 for a file. */
@@ -55,12 +57,13 @@ export function skeletonOf(
 }
 
 function trustEntries(
-  { authority, image }: IsolatorSpec,
+  { authority, image, layers: own = [] }: IsolatorSpec,
   layers: readonly string[],
   known: ReadonlySet<string>,
 ): SkeletonEntry[] {
   if (authority === undefined) return []
-  const files = trustFiles(authority, layers, { ownPrograms: image !== 'host' })
+  const immutable = (image === 'host' || storedImage(image) !== undefined) && own.length === 0
+  const files = trustFiles(authority, layers, { ownPrograms: image !== 'host', immutable })
   const folders = foldersOf(files).filter((path) => !known.has(path))
   return [
     ...folders.map((path) => ({ path, text: null, owner: 0 })),

@@ -166,6 +166,37 @@ export const replay = group('output again and slowly', [
     },
   },
   {
+    id: 'stream-opened-late',
+    name: 'While only stdout() is read, the program waits when nothing reads its stderr(), which loses nothing',
+    async run(t) {
+      // More than is kept of a stream that nothing reads.
+      const [size, errorSize] = [64 * 1024, 9 * 1024 * 1024]
+      const process = await t.spawn(await t.sandbox(), t.commands.floodBoth(size, errorSize), {
+        outputBufferBytes: 64 * 1024,
+      })
+      const stdout = process.stdout().getReader()
+      let read = 0
+      const reading = (async () => {
+        for (let next = await stdout.read(); next.value; next = await stdout.read()) {
+          checkPattern(next.value, read)
+          read += next.value.byteLength
+        }
+      })()
+      reading.catch(() => {})
+      await Promise.race([t.eventually(async () => read >= size, 'stdout is read'), reading])
+      // A program that does not wait ends in this time.
+      for (let poll = 0; poll < 8; poll += 1)
+        equal((await process.status()).running, true, 'whether the program still runs')
+      let late = 0
+      for await (const chunk of process.stderr()) {
+        checkPattern(chunk, late)
+        late += chunk.byteLength
+      }
+      await reading
+      equal([read, late], [2 * size, errorSize], 'bytes of stdout and stderr')
+    },
+  },
+  {
     id: 'wait-without-output',
     name: 'wait({ collect: false }) returns only how the process ended',
     async run(t) {

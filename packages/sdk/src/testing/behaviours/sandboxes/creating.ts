@@ -1,6 +1,20 @@
+import type { SandboxError } from '../../../errors.ts'
+import { hasRuntime, parseRuntime } from '../../../shared/runtime.ts'
 import { equal, includes, ok, rejects } from '../../assert.ts'
 import { EventReader } from '../../events.ts'
+import type { Trial } from '../../trial.ts'
 import { group } from '../../types.ts'
+
+/** The runtimes that the provider names when it refuses one. */
+async function runtimesHere(t: Trial): Promise<string[]> {
+  const create = async () => t.adopt(await t.provider.create({ runtime: 'kit-none' }))
+  return runtimesOf(await rejects(create, 'unsupported', 'create()'))
+}
+
+function runtimesOf({ details: { available } }: SandboxError): string[] {
+  ok(Array.isArray(available), 'details.available is missing')
+  return available
+}
 
 export const creating = group('creating, finding and destroying', [
   {
@@ -248,20 +262,37 @@ export const creating = group('creating, finding and destroying', [
     options: ['runtime', 'labels'],
     async run(t) {
       const labels = { kit: t.unique('label') }
-      const error = await rejects(
-        async () => t.adopt(await t.provider.create({ runtime: 'kit-none', labels })),
-        'unsupported',
-        'create()',
-      )
-      includes(error.message, 'kit-none', 'the message')
-      const { option, available } = error.details
-      equal(option, 'runtime', 'details.option')
-      ok(Array.isArray(available), 'details.available is missing')
-      for (const runtime of available as string[]) {
-        includes(error.hint, runtime, 'the hint')
-        equal(await (await t.create({ runtime })).status(), 'running', `status with ${runtime}`)
+      // No runtime has the form of the first name, and no sandbox has the program of the second.
+      for (const runtime of ['kit-none', 'node4']) {
+        const create = async () => t.adopt(await t.provider.create({ runtime, labels }))
+        const error = await rejects(create, 'unsupported', `create({ runtime: '${runtime}' })`)
+        includes(error.message, runtime, 'the message')
+        equal(error.details.option, 'runtime', 'details.option')
+        const available = runtimesOf(error)
+        for (const name of available) includes(error.hint, name, 'the hint')
+        for (const name of t.runtimes)
+          ok(available.includes(name), `${name} is missing in details.available (${available.join(', ')})`)
       }
       equal((await t.provider.list({ labels })).length, 0, 'number of sandboxes that are left')
+      for (const runtime of await runtimesHere(t))
+        equal(await (await t.create({ runtime })).status(), 'running', `status with ${runtime}`)
+    },
+  },
+  {
+    id: 'runtime-version',
+    name: 'In a sandbox of a runtime, its program has the version that the runtime names',
+    options: ['runtime'],
+    program: 'version',
+    async run(t) {
+      for (const runtime of await runtimesHere(t)) {
+        const parts = parseRuntime(runtime)
+        if (!parts) continue
+        const sandbox = await t.create({ runtime })
+        const { stdout, exitCode } = await t.run(sandbox, t.commands.version!(parts.program))
+        equal(exitCode, 0, `exit code of the program of ${runtime}`)
+        const version = /\d+(?:\.\d+)*/.exec(stdout)?.[0]
+        ok(hasRuntime({ [parts.program]: version }, runtime), `${runtime}: the version is ${stdout.trim()}`)
+      }
     },
   },
   {

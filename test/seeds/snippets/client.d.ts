@@ -1,7 +1,3 @@
-/**
- * The TypeScript of the first plan, verbatim except for `export` and formatting. `SessionInfo`, which it leaves open,
- * is ours.
- */
 import type { SessionInfo } from '@sandkasten/sdk/client'
 
 export class SandboxClient {
