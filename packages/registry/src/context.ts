@@ -49,6 +49,8 @@ export interface Timeouts {
 export interface Providers {
   /** The named provider, or the scope's default. Throws `not_found` with suggestions, and `invalid_argument` if it is not set up. */
   choose(scope: Scope, provider?: string): Promise<ChosenProvider>
+  /** Throws `not_found` with suggestions if there is no such provider, set up or not. */
+  check(provider: string): void
   /** The provider that this sandbox is at. Throws `unauthenticated` if its credentials were removed. */
   of(row: Pick<SandboxRow, 'name' | 'app_id' | 'provider' | 'credentials_id'>): Promise<SandboxProvider>
   /**

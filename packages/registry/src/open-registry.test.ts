@@ -5,6 +5,8 @@ import path from 'node:path'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openRegistry, type Registry } from './index.ts'
+import { openStore } from './store/index.ts'
+import { sandboxRow } from './store/testing/rows.ts'
 import type { ResumeTask } from './testing/resume-often.ts'
 
 let dataDir: string
@@ -76,11 +78,48 @@ describe('openRegistry', () => {
     expect(await second.in().stop('demo')).toMatchObject({ status: 'stopped' })
   })
 
+  it('allows 100 sandboxes, and 20 in a channel, by default', async () => {
+    const registry = await registryHere()
+    const store = await openStore({ file: path.join(dataDir, 'registry/registry.db') })
+    const fill = async (count: number, channel_id: string | null) => {
+      for (let at = 0; at < count; at += 1)
+        await store.sandboxes.insert(sandboxRow({ name: `${channel_id ?? 'home'}-${at}`, channel_id }))
+    }
+    await fill(20, 'c1')
+    const quota = (limit: number) => ({ code: 'quota_exceeded', details: { limit } })
+    await expect(registry.in({ channelId: 'c1' }).create()).rejects.toMatchObject(quota(20))
+    await fill(79, null)
+    await registry.in().create()
+    await expect(registry.in().create()).rejects.toMatchObject(quota(100))
+    await store.close()
+  })
+
   it('refuses work after close(), which may be called twice', async () => {
     const registry = await registryHere()
     await registry.close()
     await registry.close()
     await expect(registry.in().list()).rejects.toThrow()
+  })
+
+  it.each(['list', 'reconcile'] as const)('%s knows a misspelled provider', async (what) => {
+    const registry = await registryHere()
+    const ask = (provider: string) =>
+      what === 'list' ? registry.in().list({ provider }) : registry.reconcile({ provider })
+    await expect(ask('lokal')).rejects.toMatchObject({
+      code: 'not_found',
+      message: 'There is no provider “lokal”.',
+      hint: 'Did you mean “local”?',
+    })
+    await ask('local')
+    await registry.in().create({ name: 'demo' })
+    await registry.close()
+    // Sandboxes of a provider that this program does not have are still listed.
+    const other = [{ ...kinds()[0]!, provider: 'other' }]
+    await using poor = await openRegistry({ dataDir, kinds: other, env: {} })
+    expect(await poor.in().list({ provider: 'local' })).toMatchObject([{ name: 'demo' }])
+    expect(await poor.reconcile({ provider: 'local' })).toMatchObject({
+      unreachable: [{ provider: 'local' }],
+    })
   })
 
   it('checks a default provider that does not exist', async () => {

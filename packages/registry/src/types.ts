@@ -217,7 +217,7 @@ export interface WorkReport {
 }
 
 export interface ReconcileReport extends WorkReport {
-  /** Sandboxes at the provider that carry this registry's label but no row; they were destroyed. */
+  /** Sandboxes at the provider that carry this registry's label but no row; they were destroyed. Also in `done`. */
   readonly orphans: readonly SandboxInfo[]
   /** Providers that could not be asked. */
   readonly unreachable: ReadonlyArray<{ readonly provider: string; readonly error: unknown }>

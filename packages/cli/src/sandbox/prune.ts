@@ -27,9 +27,6 @@ export async function prune(options: PruneOptions): Promise<number> {
       const due = await opened.registry.doDueWork({ signal })
       const compared = await opened.registry.reconcile({ signal, provider: options.provider })
       done.push(...due.done, ...compared.done)
-      for (const { sandboxId } of compared.orphans)
-        if (!compared.done.some((one) => one.sandbox === sandboxId))
-          done.push({ sandbox: sandboxId, action: 'destroyed: it had no name' })
       problems.push(...[...due.failed, ...compared.failed].map(({ error }) => error))
       for (const { provider, error } of compared.unreachable) {
         unreachable.push(provider)

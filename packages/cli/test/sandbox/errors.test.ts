@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { testDaemon } from '../helper.ts'
 import { type Place, temporaryPlace } from './place.ts'
@@ -18,6 +20,8 @@ describe('sandkasten sandbox says what to do next', () => {
     [['show', 'front'], /Did you mean “frontend”\?/],
     [['stop', 'nothing-like-it'], /sandkasten sandbox list/],
     [['create', '--provider', 'daytna'], /“daytna”[\s\S]*Did you mean “daytona”\?/],
+    [['list', '--provider', 'lcoal'], /“lcoal”[\s\S]*Did you mean “local”\?/],
+    [['prune', '--yes', '--provider', 'lcoal'], /Did you mean “local”\?/],
     [['create', '--provider', 'daytona'], /not set up[\s\S]*sandkasten sandbox setup daytona/],
     [['create', 'Not A Name'], /cannot be the name[\s\S]*1 to 63 characters/],
     [['create', 'frontend', '--provider', 'local'], /taken/],
@@ -61,6 +65,26 @@ describe('sandkasten sandbox says what to do next', () => {
     expect(ran.stderr).toMatch(/^sandkasten: creating “[a-z-]+” at local\n$/)
   })
 })
+
+it('prune names each sandbox that it destroys once', async () => {
+  await using place = await disposable()
+  for (const name of ['kept', 'lost']) await place.ok(['create', name, '--provider', 'local'])
+  const { providerSandboxId } = await place.json<{ providerSandboxId: string }>(['show', 'lost'])
+  using database = new DatabaseSync(path.join(place.env.SANDKASTEN_HOME!, 'registry/registry.db'))
+  database.exec("delete from sandboxes where name = 'lost'")
+  expect(await place.json(['prune', '--yes'])).toMatchObject({
+    done: [
+      { sandbox: `local:${providerSandboxId}`, action: 'was destroyed: no name belongs to it any more' },
+    ],
+    problems: 0,
+  })
+  expect(await place.ok(['prune', '--yes'])).toBe('Nothing to do.')
+})
+
+async function disposable() {
+  const place = await temporaryPlace()
+  return { ...place, [Symbol.asyncDispose]: () => place.close() }
+}
 
 describe('a provider that does not answer', () => {
   let place: Place

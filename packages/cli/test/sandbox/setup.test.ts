@@ -207,6 +207,47 @@ describe('setup', () => {
       expect(all).toMatch(new RegExp(`^${provider}: `, 'm'))
   })
 
+  it.each<[string, string[], Record<string, string>, string[]]>([
+    [
+      'vercel',
+      ['--token', 'sk-vercel-token-4711', '--project-id', 'prj_1', '--team-id', 'team_1'],
+      { projectId: 'prj_1', teamId: 'team_1' },
+      ['token'],
+    ],
+    [
+      'daytona',
+      ['--api-key', 'sk-daytona-key-4711', '--api-url', 'https://daytona.example/api', '--target', 'eu'],
+      { apiUrl: 'https://daytona.example/api', target: 'eu' },
+      ['apiKey'],
+    ],
+  ])('takes the settings of %s as flags', async (provider, flags, settings, secrets) => {
+    const given = flags[1]!
+    const ran = await place.run(['setup', provider, ...flags, '--no-check'])
+    expect(ran).toMatchObject({ code: 0, stdout: `${provider} is set up, unchecked.\n` })
+    expect(ran.stderr).toContain(`${flags[0]} on the command line can be seen`)
+    const rows = await place.json<Array<{ provider: string }>>(['setup', '--list'])
+    expect(rows.find((row) => row.provider === provider)).toMatchObject({ settings, secrets })
+    const said = `${ran.stdout}${ran.stderr}${JSON.stringify(rows)}${await place.ok(['providers'])}`
+    expect(said).not.toContain(given)
+    for (const [file, text] of contents(place.home)) expect(text.includes(given), file).toBe(false)
+    expect(await place.json(['setup', '--remove', provider])).toMatchObject({ removed: true })
+  })
+
+  it('is not needed: a variable of a provider makes it the default, and --default decides first', async () => {
+    const env = { E2B_API_KEY: 'e2b_0000000000000000000000000000000000000000' }
+    const defaultIn = async (more: Record<string, string>) => {
+      const { stdout } = await place.run(['providers', '--json'], { env: more })
+      const rows = JSON.parse(stdout) as Array<{ provider: string; state: string }>
+      return rows.filter(({ state }) => state === 'default').map((row) => row.provider)
+    }
+    expect(await defaultIn({})).toEqual(['engine'])
+    expect(await defaultIn(env)).toEqual(['e2b'])
+    expect(await defaultIn({ ...env, SANDKASTEN_PROVIDER: 'local' })).toEqual(['local'])
+    await place.ok(['setup', '--default', 'local'])
+    expect(await defaultIn(env)).toEqual(['local'])
+    await place.ok(['setup', '--default', 'engine'])
+  })
+
   it('needs a provider', async () => {
     expect(await place.run(['setup'])).toMatchObject({
       code: 125,

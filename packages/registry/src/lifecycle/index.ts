@@ -2,6 +2,7 @@
 
 export { destroy, finishDestroy } from './destroy.ts'
 export { labelsOf, removeLeftovers } from './leftovers.ts'
+export { checkProvider } from './provider-name.ts'
 export { reasonText } from './reason.ts'
 export { remarkOf } from './refresh.ts'
 export { refreshSecrets } from './refresh-secrets.ts'

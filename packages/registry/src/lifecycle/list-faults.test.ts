@@ -5,7 +5,7 @@ import { describeOnEachDatabase } from '../../../database/src/testing/each-datab
 import { reconcile } from '../work/index.ts'
 import { openTestRegistry, type TestRegistry, wrap } from './testing/registry.ts'
 
-describeOnEachDatabase('a list', (newDatabase) => {
+describeOnEachDatabase('a list', (newDatabase, kind) => {
   let good: MemoryProvider
   let bad: ReturnType<typeof wrap<MemoryProvider>>
   let registry: TestRegistry
@@ -99,6 +99,15 @@ describeOnEachDatabase('a list', (newDatabase) => {
         },
       })
       expect(performance.now() - started).toBeLessThan(2_000)
+    })
+
+    it('waits 5 seconds by default', async ({ skip }) => {
+      if (kind === 'postgres') skip('the database does not matter')
+      bad.instead.list = () => new Promise(() => {})
+      const started = performance.now()
+      expect((await shown({ refresh: true })).there).toMatchObject({ unreachable: true })
+      expect(performance.now() - started).toBeGreaterThan(4_900)
+      expect(performance.now() - started).toBeLessThan(8_000)
     })
 
     it('does not wait for a sandbox that an operation changes', async () => {

@@ -26,6 +26,7 @@ import { withDeadline } from './deadline.ts'
 import { destroy } from './destroy.ts'
 import { placeOf } from './environment.ts'
 import { setNetwork } from './network.ts'
+import { checkProvider } from './provider-name.ts'
 import { recordFor, recordsOf } from './record.ts'
 import { refresh } from './refresh.ts'
 import { destroyed, type Resume } from './resume.ts'
@@ -79,6 +80,7 @@ export class ScopedSandboxes implements ScopedRegistry {
       status: wanted || status === undefined ? undefined : [status].flat(),
     }
     const rows = await this.#context.store.sandboxes.list(this.#columns, filter)
+    if (rows.length === 0 && provider !== undefined) await checkProvider(this.#context, provider)
     if (!wanted) return recordsOf(this.#context, rows)
     const timeoutMs = wanted === true ? defaultRefreshMs : wanted.timeoutMs
     const refreshed = await withDeadline({ signal }, 'The list', (signal) =>

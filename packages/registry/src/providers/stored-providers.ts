@@ -96,6 +96,10 @@ export class StoredProviders implements Providers {
     )
   }
 
+  check(provider: string): void {
+    this.#options.kinds.get(provider)
+  }
+
   /**
    * With `onError`, a provider that cannot be constructed is reported and left out. Of the providers that need no
    * settings, only those that are used: some warn when they are constructed.

@@ -61,10 +61,29 @@ describeOnEachDatabase('the registry’s sandboxes', (place) => {
       expect(await store.sandboxes.list(home)).toMatchObject([{ id: second.id }])
       const all = await store.sandboxes.list(home, { destroyed: true })
       expect(all.map(({ id }) => id).sort()).toEqual([first.id, second.id].sort())
-      expect(await store.sandboxes.prune(9_000)).toBe(0)
-      expect(await store.sandboxes.prune(9_001)).toBe(1)
+      expect(await store.sandboxes.prune({ before: 9_000, most: 1 })).toBe(0)
+      expect(await store.sandboxes.prune({ before: 9_001, most: 1 })).toBe(1)
       expect(await store.sandboxes.byId(first.id)).toBeUndefined()
       expect(await store.sandboxes.byId(second.id)).toBeDefined()
+    })
+
+    it('of destroyed sandboxes are kept in each scope up to a number, the last ones', async () => {
+      const ids: string[] = []
+      for (let at = 0; at < 3; at += 1)
+        for (const guild_id of ['', 'other']) {
+          const { id, lease_token } = await insert({
+            guild_id,
+            lease_token: 1,
+            lease_holder: 'me',
+            operation: 'create',
+          })
+          clock = 10_000 + at
+          await store.sandboxes.tombstone(id, lease_token)
+          ids.push(id)
+        }
+      expect(await store.sandboxes.prune({ before: 0, most: 2 })).toBe(2)
+      for (const id of ids.slice(0, 2)) expect(await store.sandboxes.byId(id)).toBeUndefined()
+      for (const id of ids.slice(2)) expect(await store.sandboxes.byId(id)).toBeDefined()
     })
 
     it('of failed creates can be used again, but not while someone works on the row', async () => {

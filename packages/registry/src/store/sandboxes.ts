@@ -1,5 +1,5 @@
 import { isDuplicate } from '@sandkasten/database'
-import type { Kysely, Updateable } from 'kysely'
+import { type Kysely, sql, type Updateable } from 'kysely'
 import { bounded } from './bounds.ts'
 import { nameTaken } from './errors.ts'
 import { type InsertLimits, insertSandbox } from './insert.ts'
@@ -262,13 +262,36 @@ export class Sandboxes {
     }
   }
 
-  /** Deletes tombstones of sandboxes that were destroyed before this time. Returns how many there were. */
-  async prune(before: number): Promise<number> {
+  /**
+   * Deletes tombstones of sandboxes that were destroyed before this time, and all but the last `most` of each scope.
+   * Returns how many there were.
+   */
+  async prune({ before, most }: { before: number; most: number }): Promise<number> {
     const { numDeletedRows } = await this.#db
       .deleteFrom('sandboxes')
       .where('live', '=', 0)
-      .where('destroyed_at', '<', before)
+      .where((eb) =>
+        eb.or([
+          eb('destroyed_at', '<', before),
+          eb('id', 'in', (sub) =>
+            sub
+              .selectFrom((from) =>
+                from
+                  .selectFrom('sandboxes')
+                  .select(['id', placeInScope.as('place')])
+                  .where('live', '=', 0)
+                  .as('placed'),
+              )
+              .select('placed.id')
+              .where('placed.place', '>', most),
+          ),
+        ]),
+      )
       .executeTakeFirst()
     return Number(numDeletedRows)
   }
 }
+
+/** 1: the tombstone that was made last in its scope. */
+const placeInScope = sql<number>`
+  row_number() over (partition by app_id, guild_id order by destroyed_at desc, id)`

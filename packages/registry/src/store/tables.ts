@@ -136,8 +136,9 @@ export interface SecretRow {
 /**
  * `key_id`: the key that all encrypted columns are encrypted with. `worker`: the process that does due work in a loop, as
  * `worker-sign.ts` writes it. `erase_due`: old versions of encrypted values that have to be erased.
+ * `pruned_at`: when tombstones were forgotten last.
  */
-export type FactName = 'registry_id' | 'key_id' | 'worker' | 'erase_due'
+export type FactName = 'registry_id' | 'key_id' | 'worker' | 'erase_due' | 'pruned_at'
 
 /** A fact about the whole registry. */
 export interface FactRow {

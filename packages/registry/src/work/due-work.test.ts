@@ -264,6 +264,21 @@ describeOnEachDatabase('due work', (newDatabase) => {
     })
   })
 
+  describe('a destroyed sandbox', () => {
+    it('is forgotten after 30 days, by any process that does due work', async () => {
+      const { clock, process } = await setUp()
+      await process.sandboxes.create({ name: 'demo' })
+      await process.sandboxes.destroy('demo')
+      const names = async () => (await process.sandboxes.list({ destroyed: true })).map(({ name }) => name)
+      await clock.advance(29 * 24 * hour)
+      await process.work.once()
+      expect(await names()).toEqual(['demo'])
+      await clock.advance(2 * 24 * hour)
+      await process.work.once()
+      expect(await names()).toEqual([])
+    })
+  })
+
   describe('a failure', () => {
     it('is recorded, tried again later and stops no other work', async () => {
       const { clock, process, inner, counts } = await setUp()

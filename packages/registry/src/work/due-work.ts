@@ -5,6 +5,7 @@ import type { ProviderKey, SandboxRow } from '../store/index.ts'
 import type { WorkReport } from '../types.ts'
 import { Backoff } from './backoff.ts'
 import { type LaneResult, runLane } from './lane.ts'
+import { forgetDestroyed } from './tombstones.ts'
 import { visit } from './visit.ts'
 import { WorkerSign } from './worker-sign.ts'
 
@@ -79,6 +80,8 @@ export class DueWork {
   /** Starts a lane for each provider with due work, unless it has one already. */
   async #start(signal: AbortSignal | undefined): Promise<Array<Promise<LaneResult>>> {
     const { due } = this.#context.store
+    // Due work does not depend on it, and the next process tries again.
+    await forgetDestroyed(this.#context).catch(() => {})
     const unfinished = groupsOf(await this.#unfinished())
     for (const key of await due.providers(this.#context.now()))
       if (!unfinished.has(nameOf(key))) unfinished.set(nameOf(key), { key, rows: [] })

@@ -2,7 +2,7 @@ import { type CallOptions, SandboxError, type SandboxInfo, type SandboxProvider 
 import { type Context, labels } from '../context.ts'
 import type { Lease } from '../leases/index.ts'
 import { request } from '../lifecycle/deadline.ts'
-import { check, remarkOf, settle } from '../lifecycle/index.ts'
+import { check, checkProvider, remarkOf, settle } from '../lifecycle/index.ts'
 import type { ProviderKey, SandboxRow } from '../store/index.ts'
 import type { ReconcileReport } from '../types.ts'
 import { runLane, type Visit } from './lane.ts'
@@ -21,6 +21,7 @@ export async function reconcile(
   context: Context,
   { provider: only, signal }: CallOptions & { provider?: string } = {},
 ): Promise<ReconcileReport> {
+  if (only !== undefined) await checkProvider(context, only)
   const report: Report = { done: [], failed: [], orphans: [], unreachable: [] }
   const wanted = (await providersOf(context, report)).filter(
     ({ provider }) => only === undefined || provider.name === only,
@@ -121,17 +122,19 @@ async function removeOrphan(
   const id = info.labels[labels.sandbox]!
   // Read after the listing: a row is written before its sandbox exists, so a missing one is not on its way.
   const row = await context.store.sandboxes.byId(id)
-  const sandbox = row?.name ?? info.id
+  const sandbox = row?.live === 1 ? row.name : info.id
   if (row?.provider_sandbox_id === info.sandboxId && row.live === 1) return undefined
   return attempt(sandbox, signal, async () => {
-    if (row?.live !== 1) return destroyOrphan(reconciliation, info)
+    if (row?.live !== 1)
+      return (await destroyOrphan(reconciliation, info)) && 'was destroyed: no name belongs to it any more'
     return context.leases.operate(
       id,
       'check',
       async (lease) => {
         if (isLost(lease.row))
           return isNewest(info, listed) ? takeBack(reconciliation, lease, info) : undefined
-        return isOrphan(lease, info, listed) ? destroyOrphan(reconciliation, info) : undefined
+        if (!isOrphan(lease, info, listed)) return undefined
+        return (await destroyOrphan(reconciliation, info)) && `had an earlier sandbox, ${info.id}: destroyed`
       },
       { signal, waitMs: 0 },
     )
@@ -176,12 +179,12 @@ async function takeBack(
 async function destroyOrphan(
   { context, provider, signal, report }: Reconciliation,
   info: SandboxInfo,
-): Promise<string | undefined> {
+): Promise<true | undefined> {
   const limit = { ms: context.timeouts.changeMs, signal, what: `Destroying ${info.id}` }
   const existed = await request(limit, (signal) => provider.destroy(info.sandboxId, { signal }))
   if (!existed) return undefined
   report.orphans.push(info)
-  return `destroyed ${info.id}, which has no row any more`
+  return true
 }
 
 async function compare(

@@ -39,6 +39,7 @@ export async function openProcess(
     ),
     providers: {
       choose: async (_, name) => named(name),
+      check: () => {},
       of: async ({ provider }) => named(provider).provider,
       all: async () => providers.map(chosen),
     },
