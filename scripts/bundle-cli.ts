@@ -48,6 +48,8 @@ async function bundle(options: BuildOptions): Promise<number> {
     platform: 'node',
     target: 'node22',
     conditions: ['sandkasten-source'],
+    // Its main file is UMD, whose calls of `require` cannot be bundled.
+    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
     external: ['@sandkasten/daemon', '@sandkasten/cloudflare', 'dockerode', 'pg'],
     // `keepLocations` resolves manifests on purpose.
     logOverride: { 'require-resolve-not-external': 'silent' },

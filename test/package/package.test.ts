@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { access, constants, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import vm from 'node:vm'
 import { build } from 'esbuild'
@@ -291,6 +292,43 @@ describe('the packed daemon, engine and command', () => {
     } finally {
       up.kill('SIGTERM')
       expect(await once(up, 'exit')).toEqual([0, null])
+    }
+  }, 120_000)
+
+  it('the command serves a sandbox to an agent, through a broker', async () => {
+    const at = (name: string) => path.join(folder, 'node_modules/sandkasten/bin', name)
+    const data = path.join(folder, 'mcp')
+    const env = { PATH: process.env.PATH, HOME: data, SANDKASTEN_HOME: data, NODE_NO_WARNINGS: '1' }
+    const program = path.join(folder, 'node_modules/.bin/node')
+    const sandkasten = async (...args: string[]) =>
+      (await run(program, [at('sandkasten.js'), ...args], { env, cwd: folder })).stdout.trim()
+    await sandkasten('sandbox', 'setup', 'engine', '--isolator', 'process')
+    await sandkasten('sandbox', 'create', 'web', '--yes')
+    const { providerSandboxId } = JSON.parse(await sandkasten('sandbox', 'show', 'web', '--json'))
+    const agent = spawn(program, [at('sandbox-mcp-server.js'), providerSandboxId], {
+      env,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    try {
+      const lines = createInterface(agent.stdout)[Symbol.asyncIterator]()
+      const ask = async (id: number, method: string, params: object) => {
+        agent.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
+        return JSON.parse((await lines.next()).value!).result
+      }
+      const clientInfo = { name: 'test', version: '1.0.0' }
+      await ask(1, 'initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo })
+      const params = { name: 'run_command', arguments: { cmd: 'echo from the packed broker' } }
+      const { content } = await ask(2, 'tools/call', params)
+      expect(content).toEqual([{ type: 'text', text: 'exit=0\nfrom the packed broker\n' }])
+      expect(
+        JSON.parse(await sandkasten('mcp', 'install', 'cursor', '--sandbox', 'web', '--print')),
+      ).toHaveProperty('mcpServers.sandbox')
+    } finally {
+      agent.stdin.end()
+      await once(agent, 'exit')
+      const pid = await readFile(path.join(data, 'registry/mcp/broker.pid'), 'utf8').catch(() => '')
+      if (pid !== '') process.kill(Number(pid))
+      await sandkasten('sandbox', 'destroy', 'web', '--yes', '--force')
     }
   }, 120_000)
 })

@@ -39,6 +39,18 @@ it.each([['--help'], ['run', '--help'], ['image', 'build', '--help']])(
   },
 )
 
+it('the agent’s side of mcp loads no code of the registry, of a provider or of the engine', async () => {
+  const running = withModule(printLoaded, 'mcp', '--sandbox', 'web', '--allow-folder', home)
+  running.child.stdin!.end()
+  const { stderr } = await running
+  expect(stderr).toContain('mcp/src/broker/broker-caller.ts')
+  expect(
+    stderr
+      .split('\n')
+      .filter((url) => /packages\/(registry|engine|daemon|database)\/|sdk\/src\/providers/.test(url)),
+  ).toEqual([])
+})
+
 it('the help of image build names all recipes', async () => {
   const { stdout } = await run(process.execPath, [bin, 'image', 'build', '--help'], { env: { HOME: home } })
   expect(stdout).toContain(`${recipeNames().join(', ')}, or a folder`)

@@ -12,8 +12,12 @@ export function thisProgram(...args: string[]): string[] {
 /** The program for a configuration that others may share: by its name, if it is on PATH. */
 export function sharedProgram(...args: string[]): string[] {
   const folders = (process.env.PATH ?? '').split(path.delimiter).filter(path.isAbsolute)
-  const isInstalled = folders.some((folder) => existsSync(path.join(folder, 'sandkasten')))
-  return isInstalled ? ['sandkasten', ...args] : thisProgram(...args)
+  // npm adds such folders to PATH, for the programs that it starts.
+  const lasting = folders.filter((folder) => !folder.includes('node_modules'))
+  if (lasting.some((folder) => existsSync(path.join(folder, 'sandkasten')))) return ['sandkasten', ...args]
+  // The cache of npx is cleared some time.
+  if (process.argv[1]?.includes(`${path.sep}_npx${path.sep}`)) return ['npx', '--yes', 'sandkasten', ...args]
+  return thisProgram(...args)
 }
 
 /** A sandbox as the options name it. */

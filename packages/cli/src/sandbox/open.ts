@@ -1,6 +1,7 @@
 import { openRegistry, type Registry, type ScopedRegistry } from '@sandkasten/registry'
 import { type ProviderKind, providerKinds } from '@sandkasten/sdk/auto'
-import { type EnginePlace, registryPlace } from '../engine-place.ts'
+import type { EnginePlace } from '../engine-place.ts'
+import { registryPlace } from '../registry-place.ts'
 import { engineKind } from './engine-kind.ts'
 
 export interface Opened extends AsyncDisposable {
