@@ -1,15 +1,8 @@
 import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
+import type { EnginePlace } from '@sandkasten/engine'
 import type { PlaceOptions } from './options.ts'
-
-export interface EnginePlace {
-  /** Undefined: the engine's default. */
-  readonly folder?: string
-  /** Folder for sockets; undefined: the default. */
-  readonly runFolder?: string
-}
 
 const variables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map((name) => `SANDKASTEN_${name}`)
 
@@ -52,10 +45,4 @@ export async function registryPlace(): Promise<RegistryPlace> {
 
 function usualData(): string {
   return process.getuid?.() === 0 ? '/var/lib/sandkasten' : path.join(homedir(), '.sandkasten')
-}
-
-export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {
-  const placed = { ...options, oci: { runFolder, ...options.oci }, docker: { runFolder, ...options.docker } }
-  const root = folder === undefined ? options.root : rootBelow(folder, placed)
-  return new EngineProvider({ ...placed, root })
 }
