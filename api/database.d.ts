@@ -45,6 +45,8 @@ export type DatabaseLocation = {
     readonly file: string;
 };
 
+export type EraseDue = 'log' | 'everywhere';
+
 export interface FullDiskRules {
     readonly essential: ReadonlySet<string>;
     readonly growing: ReadonlySet<string>;
@@ -110,9 +112,7 @@ export declare class SealedSecrets {
         keyId: string;
         values: number;
     }>;
-    eraseOld(options?: {
-        everywhere?: boolean;
-    }): Promise<void>;
+    replacing<T>(what: EraseDue, work: () => Promise<T>): Promise<T>;
 }
 
 export declare class SealedValues {
@@ -124,6 +124,9 @@ export declare class SealedValues {
     eraseOld({ everywhere }?: {
         everywhere?: boolean;
     }): Promise<boolean>;
+    markErase(what: EraseDue): Promise<void>;
+    eraseDue(): Promise<EraseDue | undefined>;
+    clearErase(): Promise<void>;
 }
 
 export interface SealedValuesOptions extends SealedSchema {

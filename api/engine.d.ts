@@ -11,6 +11,7 @@
 //   EngineDecision
 //   EngineDefaults
 //   EngineOptions
+//   EnginePlace
 //   EngineProvider
 //   EngineProviderOptions
 //   FolderMount
@@ -44,6 +45,7 @@
 //   daemonsHere
 //   decideIsolator
 //   dockerProfile
+//   engineAt
 //   engineCapabilities
 //   engineDefaults
 //   imageStore
@@ -52,6 +54,11 @@
 //   rootBelow
 //   runtimeKinds
 //   versionOf
+
+// @sandkasten/engine/kind
+//   EngineKindOptions
+//   engineKind
+//   secretsOf
 
 export type Architecture = 'x86_64' | 'aarch64';
 
@@ -207,6 +214,10 @@ export interface EngineDefaults {
     readonly login: boolean;
 }
 
+export interface EngineKindOptions extends EnginePlace, Omit<EngineProviderOptions, 'isolator' | 'root' | 'prepareNext'> {
+    readonly onBuild?: () => void;
+}
+
 export interface EngineOptions {
     mounts?: ReadonlyArray<FolderMount>;
     volumes?: ReadonlyArray<VolumeMount>;
@@ -214,6 +225,11 @@ export interface EngineOptions {
     tmp?: 'disk' | 'memory';
     tmpMb?: number;
     account?: string;
+}
+
+export interface EnginePlace {
+    readonly folder?: string;
+    readonly runFolder?: string;
 }
 
 export declare class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
@@ -619,6 +635,7 @@ export interface SkeletonEntry {
     readonly path: string;
     readonly text: string | null;
     readonly source?: string;
+    readonly data?: Buffer;
     readonly owner: number;
     readonly mode?: number;
 }
@@ -651,9 +668,13 @@ export declare function decideIsolator(options: EngineProviderOptions): EngineDe
 
 export declare function dockerProfile(architecture: Architecture): DockerProfile;
 
+export declare function engineAt({ folder, runFolder }: EnginePlace, options?: EngineProviderOptions): EngineProvider;
+
 export declare const engineCapabilities: EngineCapabilities;
 
 export declare const engineDefaults: EngineDefaults;
+
+export declare function engineKind({ folder, runFolder, onBuild, ...options }?: EngineKindOptions): ProviderKind;
 
 export declare function imageStore(options?: Pick<EngineProviderOptions, 'root' | 'oci'>): ImageStore;
 
@@ -666,5 +687,7 @@ export declare function recipeNames(): string[];
 export declare function rootBelow(folder: string, options: Omit<EngineProviderOptions, 'root'>): string;
 
 export declare const runtimeKinds: readonly RuntimeKind[];
+
+export declare function secretsOf({ secrets: stored }: ProviderContext, others: SecretSource | undefined): SecretSource | undefined;
 
 export declare function versionOf(program: string): Promise<string>;

@@ -181,6 +181,7 @@ export interface Registry extends AsyncDisposable {
     work(options: CallOptions & {
         onReport?: (report: WorkReport) => void;
     }): Promise<void>;
+    hasWorker(): Promise<boolean>;
     reconcile(options?: CallOptions & {
         provider?: string;
     }): Promise<ReconcileReport>;
@@ -193,6 +194,7 @@ export interface SandboxRecord {
     readonly provider: string;
     readonly providerSandboxId?: string;
     readonly status: RecordStatus;
+    readonly unreachable: boolean;
     readonly errorMessage?: string;
     readonly incarnation: number;
     readonly baseUrl?: string;

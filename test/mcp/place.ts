@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { engineAt } from '@sandkasten/engine'
 import { brokerPlace } from '@sandkasten/mcp/broker'
-import { engineAt } from '../../packages/cli/src/engine-place.ts'
 import { bin, type Ran, sandkasten } from '../../packages/cli/test/helper.ts'
 import { type Place, temporaryPlace } from '../../packages/cli/test/sandbox/place.ts'
 

@@ -3,8 +3,10 @@ import { accessSync, constants } from 'node:fs'
 import {
   DockerIsolator,
   daemonsHere,
+  type EnginePlace,
   EngineProvider,
   type EngineProviderOptions,
+  engineAt,
   locateRunner,
   OciIsolator,
   type ProbeResult,
@@ -12,7 +14,7 @@ import {
   runtimeKinds,
   versionOf,
 } from '@sandkasten/engine'
-import { type EnginePlace, engineAt, enginePlace } from './engine-place.ts'
+import { enginePlace } from './engine-place.ts'
 import type { PlaceOptions } from './options.ts'
 import { tryIsolation } from './trial.ts'
 

@@ -1,15 +1,8 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { EngineProvider, type EngineProviderOptions, rootBelow } from '@sandkasten/engine'
+import type { EnginePlace } from '@sandkasten/engine'
 import type { PlaceOptions } from './options.ts'
 import { placeVariables } from './registry-place.ts'
-
-export interface EnginePlace {
-  /** Undefined: the engine's default. */
-  readonly folder?: string
-  /** Folder for sockets; undefined: the default. */
-  readonly runFolder?: string
-}
 
 /**
  * Locates sandboxes and images: the place that `sandkasten up` would use with these options, folder and environment.
@@ -29,10 +22,4 @@ export async function enginePlace(options: PlaceOptions): Promise<EnginePlace> {
     console.error(`sandkasten: sandboxes and images are in ${config.engine_dir} (${from}).`)
   }
   return { folder: config.engine_dir, runFolder: config.run_dir }
-}
-
-export function engineAt({ folder, runFolder }: EnginePlace, options: EngineProviderOptions): EngineProvider {
-  const placed = { ...options, oci: { runFolder, ...options.oci }, docker: { runFolder, ...options.docker } }
-  const root = folder === undefined ? options.root : rootBelow(folder, placed)
-  return new EngineProvider({ ...placed, root })
 }

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
-import type { EnginePlace } from './engine-place.ts'
+import type { EnginePlace } from '@sandkasten/engine'
 
 /** Variables that choose another place. */
 export const placeVariables = ['ENGINE_DIR', 'DATA_DIR', 'HOME', 'CONFIG', 'RUN_DIR'].map(

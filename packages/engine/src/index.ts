@@ -40,6 +40,7 @@ export {
   rootBelow,
 } from './provider/engine-provider.ts'
 export { locateRunner } from './provider/locate-runner.ts'
+export { type EnginePlace, engineAt } from './provider/place.ts'
 export {
   type EngineDefaults,
   type EngineOptions,

@@ -1,8 +1,9 @@
+import type { EnginePlace } from '@sandkasten/engine'
+import { engineKind } from '@sandkasten/engine/kind'
 import { openRegistry, type Registry, type ScopedRegistry } from '@sandkasten/registry'
 import { type ProviderKind, providerKinds } from '@sandkasten/sdk/auto'
-import type { EnginePlace } from '../engine-place.ts'
+import { say } from '../errors.ts'
 import { registryPlace } from '../registry-place.ts'
-import { engineKind } from './engine-kind.ts'
 
 export interface Opened extends AsyncDisposable {
   readonly registry: Registry
@@ -12,7 +13,14 @@ export interface Opened extends AsyncDisposable {
 
 /** Every provider of the command line: the engine, which needs no account, and those of the SDK. */
 export function kindsAt(engine: EnginePlace): readonly ProviderKind[] {
-  return [engineKind(engine), ...providerKinds]
+  const ours = engineKind({
+    ...engine,
+    // Stored secrets come first.
+    secrets: (name) => process.env[name],
+    onBuild: () => say('sandkasten: building the runner, once…'),
+    onWarning: (message) => console.error(`sandkasten: ${message}`),
+  })
+  return [ours, ...providerKinds]
 }
 
 export async function kindsHere(): Promise<readonly ProviderKind[]> {

@@ -63,7 +63,12 @@ export async function usableValues(
   return { values: {}, problems: [...problems, tooMany] }
 }
 
-async function valueIn(source: SecretSource, name: string, context: SecretContext): Promise<unknown> {
+/** The value as the source gives it, unchecked. */
+export async function valueIn(
+  source: SecretSource,
+  name: string,
+  context: SecretContext,
+): Promise<string | undefined> {
   if (typeof source === 'function') return source(name, context)
   return Object.hasOwn(source, name) ? source[name] : undefined
 }
