@@ -10,26 +10,31 @@ const outdir = path.join(root, 'packages/cli/dist')
 /**
  * Bundles the command with the engine and the SDK into one file: loading 250 modules takes longer than starting a
  * sandbox. The file is CommonJS, because Node loads that faster than ES modules.
- * `sandkasten sandbox` is a second file, with the registry and all providers: in the first one it would slow down every
- * command. The daemon and the Cloudflare tools stay separate packages, which are loaded on demand.
+ * `sandkasten sandbox` is a second file, with the registry and all providers, and so are the two sides of
+ * `sandkasten mcp`: in the first one they would slow down every command. The daemon and the Cloudflare tools stay
+ * separate packages, which are loaded on demand.
  */
 export async function bundleCli(): Promise<number> {
   rmSync(outdir, { recursive: true, force: true })
-  const actions = new Set<string>()
+  const actions: Actions = { sandbox: new Set(), mcp: new Set(), broker: new Set() }
   const main = await bundle({
     entryPoints: [path.join(source, 'main.ts')],
     outfile: path.join(outdir, 'main.cjs'),
-    plugins: [keepLocations, sandboxActions(actions)],
+    plugins: [keepLocations, deferredActions(actions)],
   })
-  const sandbox = await bundle({
-    stdin: {
-      contents: [...actions].map((file) => `export * from ${JSON.stringify(file)}`).join('\n'),
-      resolveDir: source,
-    },
-    outfile: path.join(outdir, 'sandbox.cjs'),
-    plugins: [keepLocations],
-  })
-  return main + sandbox
+  const deferred = await Promise.all(
+    Object.entries(actions).map(([name, files]) =>
+      bundle({
+        stdin: {
+          contents: [...files].map((file) => `export * from ${JSON.stringify(file)}`).join('\n'),
+          resolveDir: source,
+        },
+        outfile: path.join(outdir, `${name}.cjs`),
+        plugins: [keepLocations],
+      }),
+    ),
+  )
+  return deferred.reduce((sum, errors) => sum + errors, main)
 }
 
 async function bundle(options: BuildOptions): Promise<number> {
@@ -72,16 +77,29 @@ const keepLocations: Plugin = {
   },
 }
 
-/** Refers the actions of `sandkasten sandbox` to the second file, and collects them. */
-function sandboxActions(found: Set<string>): Plugin {
-  const register = path.join(source, 'sandbox/register')
+/** Modules with actions, for each further file. */
+type Actions = Readonly<Record<'sandbox' | 'mcp' | 'broker', Set<string>>>
+
+/** The agent's side, which must start fast and never opens the registry. */
+const agentSide = ['mcp/serve.ts', 'mcp/install.ts']
+
+/** Refers the actions of `sandkasten sandbox` and `sandkasten mcp` to their files, and collects them. */
+function deferredActions(found: Actions): Plugin {
+  const fileOf = (action: string): keyof Actions | undefined => {
+    if (action.startsWith('sandbox/')) return 'sandbox'
+    if (action.startsWith('mcp/')) return agentSide.includes(action) ? 'mcp' : 'broker'
+    return undefined
+  }
   return {
-    name: 'sandbox-actions',
+    name: 'deferred-actions',
     setup({ onResolve }) {
       onResolve({ filter: /^\.\.\// }, ({ path: file, kind, resolveDir }) => {
-        if (kind !== 'dynamic-import' || resolveDir !== register) return undefined
-        found.add(path.resolve(resolveDir, file))
-        return { path: './sandbox.cjs', external: true }
+        if (kind !== 'dynamic-import' || path.basename(resolveDir) !== 'register') return undefined
+        const action = path.resolve(resolveDir, file)
+        const name = fileOf(path.relative(source, action))
+        if (name === undefined) return undefined
+        found[name].add(action)
+        return { path: `./${name}.cjs`, external: true }
       })
     },
   }

@@ -5,6 +5,7 @@ import type { UpSetup } from './daemon/up.ts'
 import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
 import type { DoctorOptions } from './doctor.ts'
 import { addImageCommands } from './image-commands.ts'
+import { addMcpCommands } from './mcp/register/index.ts'
 import { parseMount, parseOut, parseVolume } from './mount-option.ts'
 import { withNetworkOptions } from './network-option.ts'
 import { parseDuration, parseEnv, parseSize, withPlaceOptions } from './options.ts'
@@ -116,6 +117,7 @@ export function commandLine(
     code = result
   }
   addSandboxCommands(program, finish)
+  addMcpCommands(program, finish)
   addDaemonCommands(program, finish, setup)
   addImageCommands(program)
   withPlaceOptions(program.command('doctor'))

@@ -1,0 +1,6 @@
+export { type Broker, type BrokerOptions, startBroker } from './broker.ts'
+export { type BrokerCallerOptions, brokerCaller } from './broker-caller.ts'
+export { Handles, type SandboxGrant } from './handles.ts'
+export { type LaunchOptions, launchBroker, readyLine } from './launch.ts'
+export { type BrokerPlace, brokerPlace, createPlace } from './place.ts'
+export { readTokenFile, SavedTokens } from './saved-tokens.ts'
