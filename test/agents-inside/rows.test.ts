@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os'
 import path from 'node:path'
 import type { OpencodeClient } from '@opencode-ai/sdk/v2'
 import {
+  type AgentServer,
   type BootstrapOpencodeOptions,
   bootstrapOpencode,
   modelNetwork,
@@ -86,7 +87,8 @@ describe.each(rows.map((row) => [row.provider, row] as const))('opencode at %s',
     expect(twin).toMatchObject({ reused: true, password: server.password })
     expect(server.password).toMatch(/^[\w-]{32}$/)
     const health = `${server.url}/global/health`
-    expect((await fetch(health)).status).toBe(401)
+    const { authorization: _, ...withoutPassword } = server.headers
+    expect((await fetch(health, { headers: withoutPassword })).status).toBe(401)
     expect((await fetch(health, { headers: server.headers })).status).toBe(200)
 
     const client: OpencodeClient = await server.client()
@@ -159,7 +161,7 @@ interface WayToTheModel {
 const viaAddress: WayToTheModel = {
   missing: () => (outward().length > 0 ? undefined : 'needs an address that is not loopback'),
   host: () => outward()[0]!,
-  create: () => ({ network: { allow: [outward()[0]!] }, lifetimeMs: 600_000 }),
+  create: () => ({ network: { allow: [outward()[0]!] } }),
   url: ({ url }) => url,
 }
 
@@ -169,12 +171,19 @@ const viaService: WayToTheModel = {
   url: ({ url }) => modelUrl({ url }),
 }
 
+/** The same, with the address in the configuration of the daemon. */
+const viaDaemon: WayToTheModel = {
+  create: () => ({ network: modelNetwork({ url: serviceUrl }) }),
+  url: () => serviceUrl,
+}
+const serviceUrl = 'http://model.sandkasten.internal/v1'
+
 /** The network of this machine. */
 const direct: WayToTheModel = { create: () => ({}), url: ({ url }) => url, home: true }
 
 const waysToTheModel: Readonly<Record<string, WayToTheModel>> = {
   engine: viaService,
-  daemon: viaService,
+  daemon: viaDaemon,
   ssh: direct,
   local: direct,
 }

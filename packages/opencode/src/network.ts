@@ -2,7 +2,10 @@ import { isIP } from 'node:net'
 import { type NetworkPolicy, SandboxError, secret } from '@sandkasten/sdk'
 
 export interface ModelAddress {
-  /** The base URL of the model’s API, as this machine sees it: `https://api.example.com/v1`, `http://127.0.0.1:8899/v1`. */
+  /**
+   * The base URL of the model’s API, as this machine sees it: `https://api.example.com/v1`, `http://127.0.0.1:8899/v1`.
+   * For a service of a daemon: `http://model.sandkasten.internal/v1`.
+   */
   readonly url: string
   /** For a model on this machine’s loopback: the name of the service in the sandbox. Default `model`. */
   readonly name?: string
@@ -29,6 +32,8 @@ export function modelNetwork(options: ModelAddress): NetworkPolicy {
     )
   if (isLoopback(host))
     return { allow: [], services: { [name]: { host: host === 'localhost' ? '127.0.0.1' : host, port } } }
+  const ofDaemon = /^([a-z0-9-]+)\.sandkasten\.internal$/.exec(host)?.[1]
+  if (ofDaemon !== undefined) return { allow: [], services: { [ofDaemon]: { host, port } } }
   const rule =
     isIP(host) === 0
       ? ({ host, ports: [port], protocol: isTls ? 'tls' : 'http' } as const)

@@ -15,6 +15,8 @@ export interface Inspection {
   readonly tools: ReadonlySet<string>
   /** Programs of the agent's name, with their sizes. */
   readonly found: ReadonlyArray<{ readonly path: string; readonly bytes: number }>
+  /** Differs after each start of the sandbox, unless the sandbox shares its machine with others. */
+  readonly start: string
   /** Whether a program listens on the port. */
   readonly listening: boolean
 }
@@ -30,6 +32,8 @@ say() { printf '%s %s\\n' "$1" "$2"; }
 say home "\${HOME-}"
 say directory "$(pwd -P)"
 say arch "$(uname -m)"
+read -r boot </proc/sys/kernel/random/boot_id
+say start "\${boot%%-*}-$(sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20)"
 for loader in /lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1; do [ -e "$loader" ] && say libc glibc; done
 for loader in /lib/ld-musl-*; do [ -e "$loader" ] && say libc musl; done
 grep -qw avx2 /proc/cpuinfo 2>/dev/null && say avx2 yes
@@ -101,6 +105,7 @@ export async function inspect(handle: SandboxCore, options: InspectOptions): Pro
     avx2: facts.has('avx2'),
     tools: new Set(facts.get('tool')),
     found: uniquePrograms(facts.get('found') ?? []),
+    start: /^[\w-]{1,40}$/.exec(one('start') ?? '')?.[0] ?? 'unknown',
     listening: facts.has('listening'),
   }
 }

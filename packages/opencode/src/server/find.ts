@@ -23,7 +23,11 @@ export async function findServer(
   signal: AbortSignal,
 ): Promise<Found> {
   const { agent, port, password, restart } = settings
-  const { next, running } = await findGenerations(handle, agent.name, port, signal)
+  const { next, running } = await findGenerations(
+    handle,
+    { agent: agent.name, port, start: sandbox.start },
+    signal,
+  )
   if (running && restart) {
     await endProcess(running, signal)
     return { next }

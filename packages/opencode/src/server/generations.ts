@@ -12,22 +12,29 @@ export interface Generations {
 
 const mostProcesses = 10_000
 
-export function execIdOf(agent: string, port: number, generation: number): string {
-  return `${agent}-${port}-${generation}`
+/** What all ids of one server have in common. Some providers find processes of earlier starts of the sandbox by id. */
+export interface ServerId {
+  readonly agent: string
+  readonly port: number
+  /** The start of the sandbox. */
+  readonly start: string
+}
+
+export function execIdOf({ agent, port, start }: ServerId, generation: number): string {
+  return `${agent}-${port}-${start}-${generation}`
 }
 
 export async function findGenerations(
   handle: SandboxCore,
-  agent: string,
-  port: number,
+  id: ServerId,
   signal: AbortSignal,
 ): Promise<Generations> {
   // Without the ability, a server that runs is found by its port.
   if (!supports(handle, 'reattach')) return { next: Math.floor(Date.now() / 1000) }
-  const pattern = new RegExp(`^${execIdOf(agent, port, 0).slice(0, -1)}(\\d{1,15})$`)
+  const prefix = execIdOf(id, 0).slice(0, -1)
   const all = (await handle.listProcesses({ signal })).slice(0, mostProcesses).flatMap((info) => {
-    const number = pattern.exec(info.execId)?.[1]
-    return number === undefined ? [] : [{ info, number: Number(number) }]
+    const number = info.execId.startsWith(prefix) ? Number(info.execId.slice(prefix.length)) : Number.NaN
+    return Number.isSafeInteger(number) ? [{ info, number }] : []
   })
   const next = Math.max(0, ...all.map(({ number }) => number)) + 1
   const last = all.find(({ number, info }) => number === next - 1 && info.running)

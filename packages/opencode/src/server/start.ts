@@ -90,7 +90,7 @@ async function spawnServer(
         [server.passwordVariable]: newPassword,
       },
       detached: true,
-      execId: execIdOf(agent.name, port, generation),
+      execId: execIdOf({ agent: agent.name, port, start: sandbox.start }, generation),
       signal: start.signal,
     })
   } finally {
