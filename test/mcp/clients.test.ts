@@ -20,7 +20,7 @@ interface Result {
     mimeType?: string
     resource?: { blob: string }
   }>
-  structuredContent?: Record<string, unknown>
+  _meta?: Record<string, unknown>
   isError?: boolean
 }
 
@@ -62,6 +62,7 @@ async function v1(transport: Parameters<V1Client['connect']>[0]): Promise<AnyCli
   }
 }
 
+const facts = ({ _meta }: Result) => (_meta?.['sandkasten/facts'] ?? {}) as Record<string, unknown>
 const text = ({ content }: Result) => content.map((one) => one.text ?? '').join('\n')
 
 describe.skipIf(missing)('MCP clients', () => {
@@ -117,7 +118,8 @@ describe.skipIf(missing)('MCP clients', () => {
       }
       try {
         const ran = await call('run_command', { cmd: 'echo out; echo err >&2; exit 3' })
-        expect(ran).toMatchObject({ structuredContent: { exitCode: 3, output: 'out\nerr\n' } })
+        expect(text(ran)).toBe('exit=3\nout\nerr\n')
+        expect(facts(ran)).toEqual({ exitCode: 3 })
         expect(ran.isError ?? false).toBe(false)
         expect(text(await call('write_file', { path: 'src/a.ts', content: 'one\ntwo\n' }))).toMatch(/Wrote 8/)
         expect(text(await call('edit_file', { path: 'src/a.ts', oldString: 'two', newString: '2' }))).toBe(
@@ -131,18 +133,16 @@ describe.skipIf(missing)('MCP clients', () => {
           'Uploaded 13 bytes to up.',
         )
         const started = await call('start_process', { cmd: 'echo up; sleep 100' })
-        expect(started.structuredContent).toMatchObject({ running: true, output: 'up\n' })
-        const { execId, after } = started.structuredContent!
+        expect(text(started)).toMatch(/^mcp-\w+ is running; after=\d+\nup\n$/)
+        const { execId, after } = facts(started)
         expect(text(await call('status'))).toContain(`- ${execId} echo up; sleep 100`)
-        expect((await call('read_process', { execId, after })).structuredContent).toMatchObject({
-          output: '',
-        })
+        expect(text(await call('read_process', { execId, after }))).toBe(
+          `${execId} is running; after=${after}`,
+        )
         expect(text(await call('stop_process', { execId }))).toMatch(/ended with exit=143/)
-        expect((await call('read_process', { execId })).structuredContent).toMatchObject({
-          running: false,
-          exitCode: 143,
-          output: 'up\n',
-        })
+        const ended = await call('read_process', { execId })
+        expect(facts(ended)).toMatchObject({ running: false, exitCode: 143 })
+        expect(text(ended)).toMatch(/ended with exit=143, killed by SIGTERM; after=\d+\nup\n$/)
         expect(text(await call('get_url', { port: 8000 }))).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n/)
         expect(text(await call('snapshot', { name: `s-${Date.now()}` }))).toMatch(/^Saved snapshot/)
         expect([...called].sort()).toEqual([...client.tools].sort())
@@ -171,9 +171,7 @@ describe.skipIf(missing)('MCP clients', () => {
         cancel.abort()
         await expect(cancelled).rejects.toThrow()
         const gone = `for i in $(seq 100); do pgrep -f "[s]leep ${mark}" >/dev/null || exit 0; sleep 0.05; done; exit 1`
-        expect((await client.call('run_command', { cmd: gone })).structuredContent).toMatchObject({
-          exitCode: 0,
-        })
+        expect(facts(await client.call('run_command', { cmd: gone }))).toEqual({ exitCode: 0 })
       } finally {
         await client.close()
       }

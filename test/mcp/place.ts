@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { brokerPlace } from '@sandkasten/mcp/broker'
+import { engineAt } from '../../packages/cli/src/engine-place.ts'
 import { bin, type Ran, sandkasten } from '../../packages/cli/test/helper.ts'
 import { type Place, temporaryPlace } from '../../packages/cli/test/sandbox/place.ts'
 
@@ -16,6 +17,8 @@ export interface McpPlace extends Place {
   mcp(args: readonly string[]): Promise<Ran>
   /** A new token of the sandbox. */
   token(): Promise<string>
+  /** Destroys the sandbox at its provider, as a provider does when a sandbox times out. The registry does not know it. */
+  lose(name: string): Promise<void>
   /** The broker that was started last. */
   brokerPid(): Promise<number | undefined>
 }
@@ -28,8 +31,7 @@ export async function mcpPlace(
   const broker = brokerPlace(path.join(place.env.SANDKASTEN_HOME!, 'registry'))
   await place.ok(['create', 'web', '--yes', '--image', 'host', ...create])
   const brokerPid = async () => {
-    const log = await readFile(broker.log, 'utf8').catch(() => '')
-    const pid = Number(/the broker is process (\d+)/.exec(log)?.[1])
+    const pid = Number(await readFile(broker.pid, 'utf8').catch(() => Number.NaN))
     return Number.isInteger(pid) && isAlive(pid) ? pid : undefined
   }
   const mcp: McpPlace['mcp'] = (more) => sandkasten(['mcp', ...more], place.env, { cwd: place.home })
@@ -38,6 +40,13 @@ export async function mcpPlace(
     brokerPid,
     mcp,
     token: async () => (await mcp(['token', 'web'])).stdout.trim(),
+    async lose(name) {
+      const { providerSandboxId } = await place.json<{ providerSandboxId: string }>(['show', name])
+      const folder = path.join(place.env.SANDKASTEN_HOME!, 'engine')
+      const provider = engineAt({ folder }, {})
+      await provider.destroy(providerSandboxId)
+      await provider.close()
+    },
     server: {
       command: process.execPath,
       args: [bin, 'mcp', '--sandbox', 'web', ...args],

@@ -23,7 +23,6 @@ export async function broker({ port, idleExit }: BrokerCommandOptions): Promise<
       idleMs: idleExit === undefined ? undefined : idleExit * 1000,
       onReport: say,
     })
-    say(`sandkasten: the broker is process ${process.pid}`)
     console.log(readyLine)
     if (started.url !== undefined) say(`sandkasten: the broker listens on ${started.url}`)
     const left = Promise.withResolvers<void>()

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 
 /** Starts this program again, as another process. */
@@ -5,6 +7,13 @@ export function thisProgram(...args: string[]): string[] {
   const file = process.argv[1]
   if (file === undefined) throw new SandboxError('internal', 'The path of this program is unknown.')
   return [process.execPath, ...process.execArgv, file, ...args]
+}
+
+/** The program for a configuration that others may share: by its name, if it is on PATH. */
+export function sharedProgram(...args: string[]): string[] {
+  const folders = (process.env.PATH ?? '').split(path.delimiter).filter(path.isAbsolute)
+  const isInstalled = folders.some((folder) => existsSync(path.join(folder, 'sandkasten')))
+  return isInstalled ? ['sandkasten', ...args] : thisProgram(...args)
 }
 
 /** A sandbox as the options name it. */

@@ -1,8 +1,9 @@
-import { chmod, rename, rm, stat } from 'node:fs/promises'
+import { chmod, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { connect } from 'node:net'
 import type { Registry } from '@sandkasten/registry'
 import { SandboxError } from '@sandkasten/sdk'
+import { withLock } from '@sandkasten/sdk/internal'
 import { localCaller, type ToolCaller } from '../calls/index.ts'
 import { registrySource, type SandboxSource } from '../sources/index.ts'
 import { BrokerCalls } from './calls.ts'
@@ -34,10 +35,6 @@ export interface Broker extends AsyncDisposable {
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const { registry, place, port, idleMs, onReport = () => {} } = options
   await createPlace(place)
-  if (await answers(place.socket))
-    throw new SandboxError('conflict', `A broker is already running at ${place.socket}.`, {
-      hint: 'Agents use it. To replace it, end its process first.',
-    })
   const handles = new Handles(place.handles)
   const sandboxes = new Map<string, { source: SandboxSource; caller: ToolCaller }>()
   const callerOf = ({ sandboxId, name, scope }: SandboxGrant): ToolCaller => {
@@ -51,8 +48,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const ending = new AbortController()
   const calls = new BrokerCalls({ handles, callerOf, onReport })
   const servers = [createServer((...exchange) => calls.serve(...exchange))]
-  await listenOnSocket(servers[0]!, place.socket)
-  const { ino } = await stat(place.socket)
+  const ino = await withLock(`${place.socket}.lock`, () => listenOnSocket(servers[0]!, place))
   let url: string | undefined
   if (port !== undefined) {
     const server = createServer((...exchange) => calls.serveLoopback(...exchange))
@@ -96,13 +92,19 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
 
 const lookMs = 10_000
 
-/** Under another name first: a client either finds no socket, or one that answers. The last of two brokers wins. */
-async function listenOnSocket(server: Server, socket: string): Promise<void> {
+/** Under another name first: a client either finds no socket, or one that answers. Returns the socket's inode. */
+async function listenOnSocket(server: Server, { socket, pid }: BrokerPlace): Promise<number> {
+  if (await answers(socket))
+    throw new SandboxError('conflict', `A broker is already running at ${socket}.`, {
+      hint: `Agents use it. To replace it, end its process first; its number is in ${pid}.`,
+    })
   const draft = `${socket}.${process.pid}`
   await rm(draft, { force: true })
   await listen(server, { path: draft })
   await chmod(draft, 0o600)
+  await writeFile(pid, `${process.pid}\n`, { mode: 0o600 })
   await rename(draft, socket)
+  return (await stat(socket)).ino
 }
 
 async function listenOnLoopback(server: Server, port: number): Promise<string> {

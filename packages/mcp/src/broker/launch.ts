@@ -18,7 +18,9 @@ export interface LaunchOptions {
 /** Starts a broker that outlives this process, and waits until it answers. */
 export async function launchBroker({ place, command, timeoutMs = 60_000 }: LaunchOptions): Promise<void> {
   await createPlace(place)
-  const log = await open(place.log, 'w', 0o600)
+  const log = await open(place.log, 'a', 0o600)
+  const { size } = await log.stat()
+  if (size > maxLogBytes) await log.truncate()
   const [program, ...args] = command
   const child = spawn(program!, args, { detached: true, stdio: ['ignore', 'pipe', log.fd], cwd: '/' })
   try {
@@ -32,7 +34,7 @@ export async function launchBroker({ place, command, timeoutMs = 60_000 }: Launc
       child.once('exit', (code) => done(code ?? 125))
       child.stdout!.once('data', () => done(undefined))
     })
-    if (ended !== undefined) throw failed(oneLine(await readFile(place.log, 'utf8'), 500))
+    if (ended !== undefined) throw failed(await lastLine(place.log))
   } catch (error) {
     child.kill('SIGKILL')
     throw error
@@ -42,6 +44,13 @@ export async function launchBroker({ place, command, timeoutMs = 60_000 }: Launc
     child.removeAllListeners()
     child.unref()
   }
+}
+
+const maxLogBytes = 256 * 1024
+
+async function lastLine(file: string): Promise<string> {
+  const lines = (await readFile(file, 'utf8')).trimEnd().split('\n')
+  return oneLine(lines.slice(-2).join(' '), 500)
 }
 
 function failed(why: string): SandboxError {

@@ -10,6 +10,8 @@ export interface BrokerPlace {
   readonly handles: string
   /** Saved tokens, for agents of the same user. */
   readonly tokens: string
+  /** The process id of the broker. */
+  readonly pid: string
   readonly log: string
 }
 
@@ -22,6 +24,7 @@ export function brokerPlace(data: string): BrokerPlace {
     socket: inFolder('broker.sock'),
     handles: inFolder('handles'),
     tokens: inFolder('tokens'),
+    pid: inFolder('broker.pid'),
     log: inFolder('broker.log'),
   }
 }

@@ -1,11 +1,11 @@
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
-import type { SandboxSource } from '../sources/index.ts'
+import { hasEnded, type SandboxSource } from '../sources/index.ts'
 import { failure, oneLine, type ToolResult } from '../tools/index.ts'
 
 /** What the model reads: what failed, what it can do, and the state of the sandbox. */
 export async function errorResult(error: unknown, source: SandboxSource): Promise<ToolResult> {
   const text = errorText(error)
-  const state = await stateWithin(source, stateMs)
+  const state = await stateWithin(source, { refresh: hasEnded(error) })
   if (!state) return failure(`${text}\nThe state of the sandbox is unknown.`)
   const problem = state.problem === undefined ? '' : ` (${oneLine(state.problem)})`
   return failure(`${text}\nThe sandbox “${oneLine(state.name)}” is ${state.status}${problem}.`)
@@ -16,15 +16,17 @@ export function errorText(error: unknown): string {
     return `The tool failed: ${oneLine(error instanceof Error ? error.message : String(error), 500)}`
   const hint = hints[error.code] ?? error.hints.cli
   const started = error.details.started ? ' The command may have done part of its work.' : ''
-  return `${oneLine(error.message, 2_000)}${started} ${hint}`
+  const message = oneLine(error.message, 2_000)
+  return `${message}${/[.!?…]$/.test(message) ? '' : '.'}${started} ${hint}`
 }
 
 const stateMs = 3_000
 
-function stateWithin(source: SandboxSource, ms: number) {
-  const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), ms).unref())
-  const signal = AbortSignal.timeout(ms)
-  return Promise.race([source.state({ signal }).catch(() => undefined), late])
+/** The provider is asked only if the sandbox may have ended, because that takes longer. */
+function stateWithin(source: SandboxSource, { refresh }: { refresh: boolean }) {
+  const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), stateMs).unref())
+  const signal = AbortSignal.timeout(stateMs)
+  return Promise.race([source.state({ refresh, signal }).catch(() => undefined), late])
 }
 
 /** What a model can do. For other codes, the hint for people at a command line fits best. */

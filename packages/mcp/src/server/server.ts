@@ -22,25 +22,37 @@ export function createSandboxServer(
   const seen = options.seen ?? {}
   const server = new McpServer({ name: 'sandbox', title: 'Sandkasten', version }, { instructions })
   for (const tool of tools) {
-    const { title, description, input, output, readOnly } = tool
+    const { title, description, input, readOnly } = tool
     server.registerTool(
       tool.name,
       {
         title,
         description,
         inputSchema: input,
-        ...(output && { outputSchema: output }),
+        _meta: { 'anthropic/alwaysLoad': true },
         annotations: { readOnlyHint: readOnly, destructiveHint: !readOnly, openWorldHint: false },
       },
       async (given: unknown, context: ServerContext) => {
         const cancelled = options.cancelled?.(context.mcpReq.id)
         const signal = cancelled ? AbortSignal.any([context.mcpReq.signal, cancelled]) : context.mcpReq.signal
         const result = await called({ tool, given, signal, context, caller, seen, options })
-        return { ...result, content: [...result.content] }
+        return wireResult(result)
       },
     )
   }
   return server
+}
+
+/**
+ * No structured content: Claude Code shows it to the model instead of the text, as JSON on one line, and without the
+ * note that the sandbox was started again.
+ */
+function wireResult({ content, isError, facts }: ToolResult) {
+  return {
+    content: [...content],
+    ...(isError && { isError }),
+    ...(facts && { _meta: { 'sandkasten/facts': { ...facts } } }),
+  }
 }
 
 interface Call {

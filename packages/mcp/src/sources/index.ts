@@ -1,4 +1,4 @@
-export { afterStart } from './ended.ts'
+export { afterStart, hasEnded } from './ended.ts'
 export { type HandleSourceOptions, handleSource } from './handle-source.ts'
 export { type RegistrySourceOptions, registrySource } from './registry-source.ts'
 export type {

@@ -8,9 +8,10 @@ import { cleanOutput, oneLine, shortened } from './text.ts'
 /** Output of one command, in the order in which it arrives: head and tail in memory, and all of it in a file if it is long. */
 export class CommandOutput {
   readonly #sandbox: OpenSandbox
-  readonly #kept = new HeadTail(limits.resultChars)
+  readonly #kept = new HeadTail(limits.resultBytes)
   #before: Uint8Array[] = []
   #bytes = 0
+  #lines = 0
   #saved: SavedOutput | undefined
   #last = new Uint8Array()
 
@@ -21,10 +22,11 @@ export class CommandOutput {
   async push({ data }: OutputEvent): Promise<void> {
     this.#kept.push(data)
     this.#bytes += data.byteLength
+    if (!this.#saved) for (const byte of data) if (byte === 10) this.#lines += 1
     this.#last = data.slice(-400)
     if (this.#saved) return this.#saved.write(data)
     this.#before.push(data)
-    if (this.#bytes <= limits.resultChars) return
+    if (this.#bytes <= limits.resultBytes && this.#lines <= limits.resultLines) return
     this.#saved = await SavedOutput.open(this.#sandbox)
     for (const chunk of this.#before.splice(0)) await this.#saved.write(chunk)
   }
@@ -36,9 +38,14 @@ export class CommandOutput {
   }
 
   async end(): Promise<{ text: string; truncated: boolean; file?: string; note?: string }> {
-    const text = shortened(cleanOutput(this.#kept.text()), limits.resultChars)
+    const text = shownOutput(this.#kept)
     if (!this.#saved) return { text, truncated: false }
     const { path: file, note } = await this.#saved.end()
     return { text, truncated: true, note, ...(file !== undefined && { file }) }
   }
+}
+
+/** The text of a result: clean, and within its limits. */
+export function shownOutput(kept: HeadTail): string {
+  return shortened(cleanOutput(kept.text()), limits.resultBytes, limits.resultLines)
 }

@@ -16,7 +16,6 @@ export const editFile = defineTool({
     newString: z.string().max(limits.contentChars).describe('The text to put in its place.'),
     replaceAll: z.boolean().describe('Replace every occurrence. Default false.').optional(),
   }),
-  output: z.object({ replaced: z.int(), lines: z.array(z.int()) }),
   readOnly: false,
   workMs: () => limits.callMs,
   async run({ path: given, oldString, newString, replaceAll = false }, { use }) {

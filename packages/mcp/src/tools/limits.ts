@@ -9,8 +9,12 @@ export const limits = {
   oldStringChars: 100_000,
   /** A file that is edited. */
   editBytes: 8 * 1024 * 1024,
-  /** Text of one result, in characters. Claude Code refuses results of more than 25,000 tokens. */
-  resultChars: 24_000,
+  /**
+   * Text of one result. Claude Code refuses results of more than 25,000 tokens, which are at least a byte each. opencode
+   * cuts results of more than 2,000 lines or 50 KiB, keeps their beginning, and refers to a file of the wrong machine.
+   */
+  resultBytes: 24_000,
+  resultLines: 1_800,
   timeoutMs: 120_000,
   maxTimeoutMs: 3_600_000,
   /** The longest wait of `read_process`. */

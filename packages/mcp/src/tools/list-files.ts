@@ -21,8 +21,8 @@ export const listFiles = defineTool({
       let size = 0
       for (const { name, type, size: bytes } of entries.slice(0, limits.entries)) {
         const line = shownName(name) + suffixOf(type, bytes)
-        size += line.length + 1
-        if (size > limits.resultChars) break
+        size += Buffer.byteLength(line) + 1
+        if (size > limits.resultBytes) break
         shown.push(line)
       }
       const left = entries.length - shown.length

@@ -1,8 +1,8 @@
 import { type ProcessHandle, SandboxError, supports } from '@sandkasten/sdk'
 import { HeadTail } from '@sandkasten/sdk/provider'
 import type { OpenSandbox } from '../sources/index.ts'
+import { shownOutput } from './command-output.ts'
 import { limits } from './limits.ts'
-import { cleanOutput, shortened } from './text.ts'
 
 /** Remembers a process: its command, and how to reach it where it cannot be found by its id. */
 export function remember({ processes }: OpenSandbox, process: ProcessHandle, cmd: string): void {
@@ -67,7 +67,7 @@ async function readSince(
   signal: AbortSignal,
 ): Promise<ReadOutput> {
   const stop = new AbortController()
-  const kept = new HeadTail(limits.resultChars)
+  const kept = new HeadTail(limits.resultBytes)
   let after = from
   let bytes = 0
   let exit: ReadOutput['exit']
@@ -94,7 +94,7 @@ async function readSince(
     // It may wait for the process; the signal ends it.
     iterator.return?.().catch(() => {})
   }
-  const text = shortened(cleanOutput(kept.text()), limits.resultChars)
+  const text = shownOutput(kept)
   const notes = bytes >= limits.readBytes ? ['there is more: read again'] : []
   return { text, after, notes, ...(exit && { exit }) }
 }

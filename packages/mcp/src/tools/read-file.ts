@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { count, inSandbox, pathInput } from './inputs.ts'
 import { limits } from './limits.ts'
 import { isText, mimeTypeOf } from './media.ts'
-import { shortened, shownName, sizeText } from './text.ts'
+import { shownName, sizeText } from './text.ts'
 import { defineTool, failure, type ToolResult, textResult } from './tool.ts'
 
 export const readFile = defineTool({
@@ -44,12 +44,11 @@ async function readText(
   { files, path, name, signal }: File,
   { startLine = 1, lineCount }: { startLine?: number; lineCount?: number },
 ): Promise<ToolResult> {
-  // Each shown line has at least its line break, so more lines than characters never fit.
-  const wanted = Math.min(lineCount ?? limits.resultChars, limits.resultChars)
+  const wanted = Math.min(lineCount ?? limits.resultLines, limits.resultLines)
   const { lines, more, totalLines, cutLines } = await files.readLines(path, {
     startLine,
     endLine: startLine + wanted - 1,
-    maxLineBytes: limits.resultChars,
+    maxLineBytes: limits.resultBytes,
     maxBytes: 1024 ** 3,
     signal,
   })
@@ -60,9 +59,10 @@ async function readText(
   const shown: string[] = []
   let size = 0
   for (const line of lines) {
-    if (shown.length > 0 && size + line.length > limits.resultChars) break
-    shown.push(shortened(line, limits.resultChars))
-    size += line.length + 1
+    const bytes = Buffer.byteLength(line) + 1
+    if (shown.length > 0 && size + bytes > limits.resultBytes) break
+    shown.push(line)
+    size += bytes
   }
   const end = startLine - 1 + shown.length
   const isAll = startLine === 1 && shown.length === lines.length && !more

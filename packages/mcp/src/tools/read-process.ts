@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { limits } from './limits.ts'
-import { processOutput, processResult } from './process-result.ts'
+import { processResult } from './process-result.ts'
 import { processOf, readOutput } from './processes.ts'
 import { defineTool } from './tool.ts'
 
@@ -21,7 +21,6 @@ export const readProcess = defineTool({
       .describe('How long to wait for new output, in milliseconds. Default 0.')
       .optional(),
   }),
-  output: processOutput,
   readOnly: true,
   workMs: () => limits.callMs + limits.maxWaitMs,
   async run({ execId, after = 0, waitMs = 0 }, { use }) {

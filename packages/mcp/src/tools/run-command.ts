@@ -19,16 +19,6 @@ export const runCommand = defineTool({
       `Kill the command after this many milliseconds. Default ${limits.timeoutMs}.`,
     ).optional(),
   }),
-  output: z.object({
-    exitCode: z.int(),
-    /** stdout and stderr. */
-    output: z.string(),
-    signal: z.string().optional(),
-    timedOut: z.boolean().optional(),
-    /** The file in the sandbox that has all output. */
-    outputFile: z.string().optional(),
-    notes: z.array(z.string()).optional(),
-  }),
   readOnly: false,
   workMs: ({ timeoutMs = limits.timeoutMs }) => timeoutMs + limits.callMs,
   async run({ cmd, cwd, timeoutMs = limits.timeoutMs }, { use, progress }) {
@@ -100,10 +90,8 @@ function resultOf(exit: ProcessExit, { timeoutMs, text, file, note }: Collected)
   const status = [`exit=${exitCode}`, ...notes.map((line) => `(${line})`)].join('\n')
   return textResult(text === '' ? status : `${status}\n${text}`, {
     exitCode,
-    output: text,
     ...(signal !== undefined && { signal }),
     ...(timedOut && { timedOut }),
     ...(file !== undefined && { outputFile: file }),
-    ...(notes.length > 0 && { notes }),
   })
 }

@@ -74,8 +74,8 @@ function textOf(matches: readonly Match[], { folder, maxResults, program, timedO
   for (const { path, line, text } of matches.slice(0, maxResults)) {
     const name = path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path
     const entry = `${shownName(name)}:${line}: ${oneLine(text, limits.searchLineChars)}`
-    size += entry.length + 1
-    if (size > limits.resultChars) break
+    size += Buffer.byteLength(entry) + 1
+    if (size > limits.resultBytes) break
     shown.push(entry)
   }
   const notes = [

@@ -15,7 +15,6 @@ export const snapshot = defineTool({
       .describe('A name for the snapshot. Default: made from the time.')
       .optional(),
   }),
-  output: z.object({ snapshotId: z.string() }),
   readOnly: false,
   workMs: () => 10 * limits.callMs,
   async run({ name }, { source, signal }) {

@@ -3,7 +3,7 @@ import { supports } from '@sandkasten/sdk'
 import { z } from 'zod'
 import { cmdInput, count, cwdInput, inSandbox, shellCommand } from './inputs.ts'
 import { limits } from './limits.ts'
-import { processOutput, processResult } from './process-result.ts'
+import { processResult } from './process-result.ts'
 import { readOutput, remember } from './processes.ts'
 import { defineTool } from './tool.ts'
 
@@ -20,7 +20,6 @@ export const startProcess = defineTool({
       'How long to wait for the first output, in milliseconds. Default 1000.',
     ).optional(),
   }),
-  output: processOutput,
   readOnly: false,
   workMs: () => limits.callMs + limits.maxWaitMs,
   async run({ cmd, cwd, waitMs = 1_000 }, { use }) {

@@ -26,8 +26,14 @@ export function shownName(name: string): string {
   return /[\p{Cc}\p{Cf}\u2028\u2029]/u.test(name) ? JSON.stringify(name) : name
 }
 
-/** Head and tail. A cut never splits a surrogate pair. */
-export function shortened(text: string, maxChars: number): string {
+/** Head and tail, in lines and then in characters. A cut never splits a surrogate pair. */
+export function shortened(text: string, maxChars: number, maxLines = Number.POSITIVE_INFINITY): string {
+  const lines = text.split('\n')
+  if (lines.length > maxLines) {
+    const half = Math.floor(maxLines / 2)
+    const note = `[… ${lines.length - 2 * half} lines left out …]`
+    return shortened([...lines.slice(0, half), note, ...lines.slice(-half)].join('\n'), maxChars)
+  }
   if (text.length <= maxChars) return text
   const half = Math.floor(maxChars / 2)
   const head = text.slice(0, half).replace(/[\ud800-\udbff]$/, '')

@@ -11,8 +11,8 @@ export type ToolContent =
 
 export interface ToolResult {
   readonly content: readonly ToolContent[]
-  /** The same facts for programs, where a model needs nothing else. */
-  readonly structuredContent?: Readonly<Record<string, unknown>>
+  /** For programs; models read the text. */
+  readonly facts?: Readonly<Record<string, unknown>>
   readonly isError?: boolean
 }
 
@@ -41,8 +41,6 @@ export interface McpTool<Schema extends z.ZodObject = z.ZodObject> {
   readonly title: string
   readonly description: string
   readonly input: Schema
-  /** Of `structuredContent`. */
-  readonly output?: z.ZodObject
   /** It changes nothing in the sandbox, so it may be repeated after a lost connection. */
   readonly readOnly: boolean
   /** The longest time that the work may take, after the sandbox is open. */
@@ -54,8 +52,8 @@ export function defineTool<Schema extends z.ZodObject>(tool: McpTool<Schema>): M
   return tool as unknown as McpTool
 }
 
-export function textResult(text: string, structuredContent?: Record<string, unknown>): ToolResult {
-  return { content: [{ type: 'text', text }], ...(structuredContent && { structuredContent }) }
+export function textResult(text: string, facts?: Record<string, unknown>): ToolResult {
+  return { content: [{ type: 'text', text }], ...(facts && { facts }) }
 }
 
 /** A mistake of the model: the text says how to correct it. */

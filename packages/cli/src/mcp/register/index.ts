@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import type { Registering } from '../../daemon/register/registration.ts'
 import { parseDuration } from '../../options.ts'
 import { reporting } from '../../sandbox/register/registration.ts'
@@ -10,9 +10,22 @@ export function addMcpCommands(program: Command, finish: (code: number) => void)
       async (...args) =>
         finish(await run(...args)),
   )
-  const mcp = program
-    .command('mcp')
+  const mcp = withSandboxOptions(program.command('mcp'))
     .description('Serve the tools of a named sandbox to an agent, over MCP on stdin and stdout.')
+    .option('--token-file <file>', 'the token of the sandbox; default: SANDKASTEN_MCP_TOKEN, or a saved one')
+    .option('--broker <address>', 'a socket, or http://127.0.0.1:PORT; default: starts a broker when needed')
+    .option('--listen <port>', 'serve over streamable HTTP on this port of 127.0.0.1 instead', parsePort)
+    .action(act(async (options) => (await import('../serve.ts')).serve(options)))
+  withSandboxOptions(mcp.command('install'))
+    .description('Add the tools to the configuration of an agent, for the project in the current folder.')
+    .addArgument(new Argument('<agent>').choices(['opencode', 'claude', 'codex', 'cursor', 'vscode']))
+    .option('--print', 'print what would be added, and change nothing')
+    .action(act(async (agent, options) => (await import('../install.ts')).install(agent, options)))
+  addBrokerCommands({ program: mcp, act })
+}
+
+function withSandboxOptions(command: Command): Command {
+  return command
     .option('--sandbox <name>', 'the sandbox; it is started when the agent uses it')
     .addOption(
       new Option('--provider-sandbox <id>', 'the sandbox, by the id of its provider').conflicts('sandbox'),
@@ -22,11 +35,6 @@ export function addMcpCommands(program: Command, finish: (code: number) => void)
       'the agent may upload files of this folder (repeatable); default: none',
       (folder: string, all: string[] = []) => [...all, folder],
     )
-    .option('--token-file <file>', 'the token of the sandbox; default: SANDKASTEN_MCP_TOKEN, or a saved one')
-    .option('--broker <address>', 'a socket, or http://127.0.0.1:PORT; default: starts a broker when needed')
-    .option('--listen <port>', 'serve over streamable HTTP on this port of 127.0.0.1 instead', parsePort)
-    .action(act(async (options) => (await import('../serve.ts')).serve(options)))
-  addBrokerCommands({ program: mcp, act })
 }
 
 function parsePort(text: string): number {
