@@ -26,6 +26,7 @@ const sdk = 'packages/sdk/src'
 const engine = 'packages/engine/src'
 const daemon = 'packages/daemon/src'
 const registry = 'packages/registry/src'
+const mcp = 'packages/mcp/src'
 
 /** Further imports of a provider beside itself and the SDK's core. Other providers get none. */
 const providerExtras: Readonly<Record<string, string>> = {
@@ -237,10 +238,16 @@ export const rules: readonly Rule[] = [
     example: { from: `${daemon}/sessions/create.ts`, to: 'this.context.store.db.selectFrom' },
   },
   {
-    name: 'in the command only `sandkasten sandbox` imports the registry, and others reach it by its registration',
-    room: /^packages\/cli\/src\/(?!sandbox\/)/,
+    name: 'in the command only `sandkasten sandbox` and the broker import the registry, and others reach them by their registration',
+    room: /^packages\/cli\/src\/(?!sandbox\/|mcp\/)/,
     forbids: /^(@sandkasten\/registry$|packages\/cli\/src\/sandbox\/(?!register\/index\.ts$))/,
     example: { from: 'packages/cli/src/run.ts', to: '@sandkasten/registry' },
+  },
+  {
+    name: 'the agent’s side of `sandkasten mcp` imports neither the registry nor a provider',
+    room: /^packages\/cli\/src\/mcp\/(?!broker\.ts|token\.ts|register\/)/,
+    forbids: /^(@sandkasten\/(registry|engine|sdk\/)|packages\/cli\/src\/sandbox\/)/,
+    example: { from: 'packages/cli/src/mcp/serve.ts', to: 'packages/cli/src/sandbox/open.ts' },
   },
   {
     name: 'in the daemon only daemon.ts imports the engine',
@@ -282,6 +289,20 @@ export const rules: readonly Rule[] = [
     room: new RegExp(`^${registry}/leases/`),
     allows: new RegExp(`^(node:|${registry}/(leases|store)/|@sandkasten/sdk(/(provider|internal))?$)`),
     example: { from: `${registry}/leases/operate.ts`, to: '@sandkasten/sdk/auto' },
+  },
+  {
+    name: 'tools for agents see providers through the spec and the registry only',
+    room: new RegExp(`^${mcp}/(?!.*testing/)`),
+    allows: new RegExp(
+      `^(node:|${mcp}/|zod$|jsonc-parser$|@modelcontextprotocol/(node|server(/stdio)?)$|@sandkasten/(registry|sdk(/(provider|internal))?)$)`,
+    ),
+    example: { from: `${mcp}/tools/run-command.ts`, to: '@sandkasten/sdk/e2b' },
+  },
+  {
+    name: 'tools and sources know neither MCP nor HTTP',
+    room: new RegExp(`^${mcp}/(tools|sources|calls)/`),
+    forbids: new RegExp(`^(node:https?$|@modelcontextprotocol/|${mcp}/(server|broker|install)/)`),
+    example: { from: `${mcp}/tools/status.ts`, to: '@modelcontextprotocol/server' },
   },
   {
     name: 'the Cloudflare package imports no other package of ours',

@@ -203,7 +203,16 @@ describe('the packed daemon, engine and command', () => {
 
   it('each entry can be imported, and is used: a daemon, its client, its provider, the engine', async () => {
     const entries: string[] = []
-    for (const name of ['sdk', 'cloudflare', 'runner-client', 'database', 'registry', 'engine', 'daemon']) {
+    for (const name of [
+      'sdk',
+      'cloudflare',
+      'runner-client',
+      'database',
+      'registry',
+      'mcp',
+      'engine',
+      'daemon',
+    ]) {
       const manifest = path.join(folder, 'node_modules/@sandkasten', name, 'package.json')
       for (const entry of Object.keys(JSON.parse(await readFile(manifest, 'utf8')).exports))
         if (entry !== './package.json') entries.push(path.posix.join('@sandkasten', name, entry))

@@ -92,7 +92,7 @@ export class BrokerCalls {
         ...(isUpload && { hostFile: uploadedFile(request) }),
       })
       if (tool === 'get_url') this.#keepForwarding(called)
-      // The caller is gone: nobody reads the result.
+      // A caller that is gone reads no result.
       if (!signal.aborted) say({ type: 'result', ...called })
     } finally {
       clearInterval(beat)

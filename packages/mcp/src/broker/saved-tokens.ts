@@ -43,7 +43,7 @@ export class SavedTokens {
   }
 }
 
-/** Reads a token from a file that nobody else may read. */
+/** Reads a token from a file. Refuses a file that other users may read. */
 export async function readTokenFile(file: string): Promise<string> {
   const handle = await open(file, 'r').catch((cause: NodeJS.ErrnoException) => {
     const why = cause.code === 'ENOENT' ? 'does not exist' : 'cannot be read'

@@ -7,7 +7,7 @@ export type OpenedFile = HostFile & AsyncDisposable
 
 /**
  * Opens a file of this machine that is below one of the allowed folders. Symbolic links may point within them, and not
- * out. What was opened is checked again through its descriptor, so replacing a folder meanwhile gains nothing.
+ * out. The open file is checked again through its descriptor, so replacing a folder meanwhile gains nothing.
  */
 export async function openHostFile(
   given: string,

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** The parsed body, or why there is none. */
+/** Returns the parsed body, or the reason why it cannot be used. */
 export async function readJson(
   request: IncomingMessage,
   maxBytes: number,

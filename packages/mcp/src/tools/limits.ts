@@ -10,8 +10,8 @@ export const limits = {
   /** A file that is edited. */
   editBytes: 8 * 1024 * 1024,
   /**
-   * Text of one result. Claude Code refuses results of more than 25,000 tokens, which are at least a byte each. opencode
-   * cuts results of more than 2,000 lines or 50 KiB, keeps their beginning, and refers to a file of the wrong machine.
+   * Text of one result. Claude Code refuses more than 25,000 tokens, and a token has at least one byte. The program
+   * opencode keeps only the beginning of more than 2,000 lines or 50 KiB, and refers to a file on the wrong machine.
    */
   resultBytes: 24_000,
   resultLines: 1_800,
