@@ -22,7 +22,7 @@ it('does not wait for requests that the server leaves unanswered because they ca
   async function* output(): AsyncGenerator<OutputEvent | ProcessExit> {
     await arrived.promise
     isReady = true
-    yield { type: 'stderr', data: Buffer.from('opencode server listening on http://x\n') } as OutputEvent
+    yield { type: 'stderr', data: Buffer.from('opencode server listening on http://x\n'), seq: 1 }
     await new Promise(() => {})
   }
   const followed = new FollowedProcess({ output } as unknown as ProcessCore, opencode.server!.listening)
