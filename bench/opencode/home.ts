@@ -1,8 +1,7 @@
 /** What opencode gets everywhere: the same program, configuration, offline variables and prepared home. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { agents } from '@sandkasten/opencode'
+import { agentMount, agents } from '@sandkasten/opencode'
 import { modelConfig } from '../../packages/opencode/src/testing/model-server.ts'
 
 export const { opencode } = agents
@@ -11,16 +10,11 @@ export const server = opencode.server!
 /** No model answers there: a start asks none. */
 export const config = modelConfig('http://127.0.0.1:9/v1')
 
-/** The program that bootstrap copies on this machine, or undefined. */
-export function findBinary(): string | undefined {
-  const require = createRequire(import.meta.url)
-  const arch = process.arch === 'arm64' ? 'arm64' : 'x64'
-  for (const name of opencode.platformPackages(arch, false, true)) {
-    const nested = createRequire(require.resolve(`${opencode.package}/package.json`))
-    const file = path.join(path.dirname(nested.resolve(`${name}/package.json`)), opencode.fileInPackage)
-    if (existsSync(file)) return file
-  }
-  return undefined
+/** The program that bootstrap copies and mounts. */
+export function findBinary(): string {
+  const mount = agentMount('opencode')
+  if (!mount) throw new Error('opencode is not installed; run: node scripts/suites.ts opencode')
+  return mount.source
 }
 
 /** The variables and files that bootstrap gives to the server in a sandbox. */

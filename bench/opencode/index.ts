@@ -68,15 +68,14 @@ interface Starts {
 }
 
 async function starts({ place, ours, report, wants, rounds }: Starts): Promise<void> {
-  const binary = findBinary()
-  if (binary === undefined) throw new Error('opencode is not installed; run: node scripts/suites.ts opencode')
-  const { turns, more, close } = await sandboxTurns(ours, binary)
+  const { turns, more, close } = await sandboxTurns(ours)
   try {
-    const wanted = [...(await hostTurns(place, binary)), ...turns].filter(
+    const wanted = [...(await hostTurns(place, findBinary())), ...turns].filter(
       ({ id }) => wants(id) || parts.some((part) => part.split('.')[0] === id.split('.')[0] && wants(part)),
     )
     const values = await takeTurns(wanted, rounds, (id, error) => report.fail(id, error))
-    for (const [id, found] of [...values, ...more]) if (wants(id)) report.add(id, found)
+    const found = new Map([...values, ...more])
+    for (const id of [...started, ...parts]) if (found.has(id) && wants(id)) report.add(id, found.get(id)!)
   } finally {
     await close()
   }

@@ -1,7 +1,6 @@
 /** opencode in sandboxes of the engine: bootstrapped in a new one, and in one from a snapshot that has it. */
 import { availableParallelism } from 'node:os'
-import { dirname } from 'node:path'
-import { type BootstrapOpencodeOptions, bootstrapOpencode } from '@sandkasten/opencode'
+import { agentMount, type BootstrapOpencodeOptions, bootstrapOpencode } from '@sandkasten/opencode'
 import type { CreateSandboxOpts } from '@sandkasten/sdk'
 import type { Ours, Sandbox } from '../engine/subjects/ours.ts'
 import { type Turn, timed } from '../measure.ts'
@@ -9,7 +8,6 @@ import { config } from './home.ts'
 
 /** All processors, as on the bare host. */
 const size: CreateSandboxOpts = { resources: { memoryMb: 1536, vcpus: availableParallelism() } }
-const mountedAt = '/opt/opencode'
 
 export const PHASES = ['inspect', 'copy', 'start'] as const
 
@@ -17,7 +15,6 @@ export const PHASES = ['inspect', 'copy', 'start'] as const
 interface Way {
   readonly name: string
   readonly create: CreateSandboxOpts
-  readonly options?: BootstrapOpencodeOptions
 }
 
 export interface SandboxTurns {
@@ -27,18 +24,13 @@ export interface SandboxTurns {
   close(): Promise<unknown>
 }
 
-export async function sandboxTurns(ours: Ours, binary: string): Promise<SandboxTurns> {
-  const mounts = [{ source: dirname(binary), target: mountedAt }]
-  const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+export async function sandboxTurns(ours: Ours): Promise<SandboxTurns> {
+  const mounts = [agentMount('opencode')]
   const snapshotId = await snapshotWithOpencode(ours)
   const more = new Map<string, number[]>()
   const ways: Way[] = [
     { name: 'copied', create: size },
-    {
-      name: 'mounted',
-      create: { ...size, providerOptions: { mounts } },
-      options: { envVars: { PATH: `${mountedAt}:${usualPath}` } },
-    },
+    { name: 'mounted', create: { ...size, providerOptions: { mounts } } },
     { name: 'resumed', create: { ...size, snapshotId } },
   ]
   return {
@@ -48,7 +40,7 @@ export async function sandboxTurns(ours: Ours, binary: string): Promise<SandboxT
   }
 }
 
-function turnOf(ours: Ours, { name, create, options }: Way, more: Map<string, number[]>): Turn {
+function turnOf(ours: Ours, { name, create }: Way, more: Map<string, number[]>): Turn {
   let calls = 0
   return {
     id: `${name}.bootstrap`,
@@ -61,9 +53,7 @@ function turnOf(ours: Ours, { name, create, options }: Way, more: Map<string, nu
           sandbox = await ours.create(create)
         })
         const startedAt = performance.now()
-        const ms = await timed(() =>
-          bootstrap(sandbox!, { ...options, onProgress: ({ stage }) => note(stage) }),
-        )
+        const ms = await timed(() => bootstrap(sandbox!, { onProgress: ({ stage }) => note(stage) }))
         function note(stage: string) {
           stages.push({ stage, at: performance.now() - startedAt })
         }
