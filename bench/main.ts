@@ -10,11 +10,12 @@ import { daemonSuite } from './daemon/index.ts'
 import { engineSuite } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
 import { networkSuite } from './network/index.ts'
+import { opencodeSuite } from './opencode/index.ts'
 import { Report } from './report.ts'
 import { stopOnSignals } from './stop.ts'
 import { matches, type Suite, type SuiteOptions } from './suite.ts'
 
-const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite, networkSuite]
+const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite, networkSuite, opencodeSuite]
 
 const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
 

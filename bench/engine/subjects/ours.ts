@@ -1,7 +1,8 @@
 /** `EngineProvider` with the isolator `oci`, as a user gets it, in folders and control groups of this run only. */
 import { copyFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { EngineProvider, locateRunner } from '@sandkasten/engine'
+import { EngineProvider, type EngineProviderOptions, locateRunner } from '@sandkasten/engine'
+import type { CreateSandboxOpts } from '@sandkasten/sdk'
 import { timed } from '../../measure.ts'
 import { assertGoingOn } from '../../stop.ts'
 import { type Remains, remainsOf } from '../remains.ts'
@@ -13,7 +14,10 @@ export type Sandbox = Awaited<ReturnType<EngineProvider['create']>>
 export interface Ours extends Subject {
   readonly place: Workplace
   readonly rootfs: string
-  create(options?: { image?: string; snapshotId?: string }): Promise<Sandbox>
+  /** For another process that uses the same sandboxes. */
+  readonly engine: EngineProviderOptions
+  create(options?: CreateSandboxOpts): Promise<Sandbox>
+  get(sandboxId: string): Promise<Sandbox>
   deleteSnapshot(snapshotId: string): Promise<unknown>
   command(sandbox: Sandbox): Promise<void>
   /** Destroys the sandbox and asserts that nothing is left. Returns the milliseconds of the destroy alone. */
@@ -36,7 +40,7 @@ export async function openOurs(
   // A copy, because the binary may be rebuilt during the measurement.
   const runner = join(place.folder, `runner-${name}`)
   copyFileSync(await locateRunner(), runner)
-  const provider = new EngineProvider({
+  const engine: EngineProviderOptions = {
     isolator: 'oci',
     root,
     oci: {
@@ -46,7 +50,8 @@ export async function openOurs(
       runner,
       runtime,
     },
-  })
+  }
+  const provider = new EngineProvider(engine)
   place.cleanup.add(`sandboxes of ${name}`, async () => {
     try {
       for (const { sandboxId } of await provider.list()) await provider.destroy(sandboxId)
@@ -62,7 +67,7 @@ export async function openOurs(
     }
   })
 
-  async function create(options: { image?: string; snapshotId?: string } = {}): Promise<Sandbox> {
+  async function create(options: CreateSandboxOpts = {}): Promise<Sandbox> {
     assertGoingOn()
     return provider.create(options)
   }
@@ -99,7 +104,11 @@ export async function openOurs(
   assertHardened(name, stdout, { ownKernel: provider.isolation === 'gvisor' })
   await destroy(first)
   const deleteSnapshot = (snapshotId: string) => provider.deleteSnapshot(snapshotId)
-  return { name, place, rootfs, create, command, destroy, cold, deleteSnapshot, remainsOf: remains }
+  const get = (sandboxId: string) => provider.get(sandboxId)
+  return {
+    ...{ name, place, rootfs, engine, create, get, command, destroy, cold, deleteSnapshot },
+    remainsOf: remains,
+  }
 }
 
 function freeIds(root: string): void {

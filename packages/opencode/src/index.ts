@@ -1,4 +1,5 @@
 export { type Agent, type AgentName, agents, type ServerAgentName } from './agents/index.ts'
+export { type AgentMount, agentMount } from './binary/mount.ts'
 export { bootstrapAgent, bootstrapOpencode } from './bootstrap/bootstrap.ts'
 export type {
   AgentServer,

@@ -21,6 +21,9 @@ export interface Inspection {
   readonly listening: boolean
 }
 
+/** Where `agentMount` shows programs of this machine. */
+export const mountFolder = '/opt/sandkasten'
+
 /**
  * Looks into the sandbox, and prepares its home, in one call. Arguments: the name of the program, the port in
  * hexadecimal, and paths below the home. The files `models.json` and `package-lock.json` keep opencode from downloads.
@@ -40,6 +43,7 @@ grep -qw avx2 /proc/cpuinfo 2>/dev/null && say avx2 yes
 for tool in git npm; do command -v "$tool" >/dev/null && say tool "$tool"; done
 cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi "^ *[0-9]*: [0-9A-F]*:$port [0-9A-F]*:[0-9A-F]* 0A " && say listening yes
 found() { [ -f "$1" ] && [ -x "$1" ] && say found "$(wc -c <"$1") $1"; }
+found "${mountFolder}/$program"
 found "$(command -v "$program")"
 for file in "$@"; do found "$HOME/$file"; done
 umask 077

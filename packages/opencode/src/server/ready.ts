@@ -32,8 +32,12 @@ export async function becomesHealthy(
         : 'The last output of the program has the reason.',
     })
   })
+  const healthy = () => waitForHealth(url, { headers, signal: both, deadlineMs })
+  // opencode accepts connections before it is ready, and never answers those: an attempt would take its full time.
+  const afterListening = followed.listening.then(healthy)
+  afterListening.catch(() => {})
   try {
-    return await Promise.race([waitForHealth(url, { headers, signal: both, deadlineMs }), ended])
+    return await Promise.race([healthy(), afterListening, ended])
   } catch (error) {
     if (signal.aborted)
       throw new SandboxError('timeout', `${agent.title} was not ready in time.${output()}`, {

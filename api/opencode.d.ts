@@ -1,0 +1,268 @@
+// @sandkasten/opencode
+//   Agent
+//   AgentCredential
+//   AgentEvent
+//   AgentMount
+//   AgentName
+//   AgentRun
+//   AgentServer
+//   BootstrapOpencodeOptions
+//   BootstrapOptions
+//   BootstrapProgress
+//   BootstrapStage
+//   Health
+//   InstalledAgent
+//   ModelAddress
+//   OPENCODE_PORT
+//   OpenWorktreeOptions
+//   PermissionRule
+//   RunAgentOptions
+//   SandboxOnly
+//   SandboxOnlyOptions
+//   ServerAgentName
+//   WaitForHealthOptions
+//   Worktree
+//   agentMount
+//   agents
+//   bootstrapAgent
+//   bootstrapOpencode
+//   modelNetwork
+//   modelUrl
+//   openWorktree
+//   runAgent
+//   sandboxOnly
+//   waitForHealth
+
+export interface Agent {
+    readonly name: string;
+    readonly title: string;
+    readonly package: string;
+    readonly version: string;
+    readonly program: string;
+    readonly versionArgs: readonly string[];
+    platformPackages(arch: 'x64' | 'arm64', musl: boolean, avx2: boolean): string[];
+    readonly fileInPackage: string;
+    readonly pathsInHome: readonly string[];
+    readonly needs: readonly string[];
+    readonly authVariable?: string;
+    environment(context: AgentContext): Record<string, string>;
+    readonly stateFolders: readonly string[];
+    readonly server?: ServerSpec;
+    readonly headless: Headless;
+    interactiveArgs(options: {
+        model?: string;
+        sessionId?: string;
+    }): string[];
+}
+
+export interface AgentContext {
+    readonly folder: string;
+    readonly model: string | undefined;
+    readonly config: Readonly<Record<string, unknown>> | undefined;
+}
+
+export type AgentCredential = {
+    readonly variable: string;
+    readonly value?: string;
+    readonly secret?: undefined;
+} | {
+    readonly variable: string;
+    readonly secret: string;
+} | {
+    readonly provider: string;
+    readonly auth?: Readonly<Record<string, unknown>>;
+    readonly secret?: undefined;
+} | {
+    readonly provider: string;
+    readonly secret: string;
+};
+
+export type AgentEvent = {
+    readonly type: 'session';
+    readonly sessionId: string;
+} | {
+    readonly type: 'text';
+    readonly text: string;
+} | {
+    readonly type: 'tool';
+    readonly tool: string;
+    readonly status: 'running' | 'completed' | 'error';
+} | {
+    readonly type: 'result';
+    readonly text: string;
+    readonly error?: string;
+};
+
+export interface AgentMount {
+    readonly source: string;
+    readonly target: string;
+}
+
+export type AgentName = keyof typeof agents;
+
+export interface AgentRun {
+    readonly text: string;
+    readonly sessionId?: string;
+    readonly error?: string;
+}
+
+export interface AgentServer extends Omit<InstalledAgent, 'binary'> {
+    readonly url: string;
+    readonly port: number;
+    readonly password: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly reused: boolean;
+    client<Client = unknown>(): Promise<Client>;
+    stop(options?: CallOptions): Promise<void>;
+}
+
+export interface BootstrapOpencodeOptions extends Omit<BootstrapOptions, 'version'> {
+    opencodeVersion?: string;
+}
+
+export interface BootstrapOptions extends CallOptions {
+    envVars?: Environment;
+    version?: string;
+    port?: number;
+    cwd?: string;
+    password?: string;
+    binary?: string;
+    hostname?: '127.0.0.1' | '0.0.0.0';
+    model?: string;
+    config?: Readonly<Record<string, unknown>>;
+    credentials?: readonly AgentCredential[];
+    restart?: boolean;
+    onProgress?: (progress: BootstrapProgress) => void;
+    deadlineMs?: number;
+}
+
+export interface BootstrapProgress {
+    readonly stage: BootstrapStage;
+    readonly message: string;
+}
+
+export type BootstrapStage = 'inspect' | 'copy' | 'install' | 'start' | 'wait' | 'ready';
+
+export type Headless = {
+    readonly through: 'server';
+    run(context: RunContext): AsyncGenerator<AgentEvent, void>;
+} | {
+    readonly through: 'program';
+    args(options: {
+        model?: string;
+        sessionId?: string;
+    }): string[];
+    read(line: string): AgentEvent[];
+};
+
+export interface Health {
+    readonly version?: string;
+}
+
+export interface InstalledAgent {
+    readonly agent: AgentName;
+    readonly version: string;
+    readonly binary: string;
+    readonly directory: string;
+}
+
+export interface ModelAddress {
+    readonly url: string;
+    readonly name?: string;
+    readonly secret?: string;
+    readonly header?: string;
+}
+
+export declare const OPENCODE_PORT = 7777;
+
+export interface OpenWorktreeOptions extends CallOptions {
+    directory?: string;
+    thread: string;
+}
+
+export interface PermissionRule {
+    readonly permission: string;
+    readonly pattern: string;
+    readonly action: 'allow' | 'deny' | 'ask';
+}
+
+export interface RunAgentOptions extends BootstrapOptions {
+    server?: AgentServer;
+    sessionId?: string;
+    onEvent?: (event: AgentEvent) => void;
+    timeoutMs?: number;
+}
+
+export interface RunContext {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly directory: string;
+    readonly prompt: string;
+    readonly model: string | undefined;
+    readonly sessionId: string | undefined;
+    readonly signal: AbortSignal;
+}
+
+export interface SandboxOnly {
+    readonly env: Readonly<Record<string, string>>;
+    readonly permission: PermissionRule[];
+}
+
+export interface SandboxOnlyOptions {
+    readonly server?: string;
+    readonly mcp?: Readonly<Record<string, unknown>>;
+    readonly alsoAllow?: readonly string[];
+}
+
+export type ServerAgentName = 'opencode';
+
+export interface ServerSpec {
+    args(port: number, hostname: string): string[];
+    readonly listening: RegExp;
+    readonly user: string;
+    readonly userVariable: string;
+    readonly passwordVariable: string;
+}
+
+export interface WaitForHealthOptions {
+    readonly maxAttempts?: number;
+    readonly intervalMs?: number;
+    readonly deadlineMs?: number;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly signal?: AbortSignal;
+}
+
+export interface Worktree {
+    readonly path: string;
+    readonly branch: string;
+    readonly created: boolean;
+    remove(options?: CallOptions & {
+        force?: boolean;
+    }): Promise<boolean>;
+}
+
+export declare function agentMount(name: AgentName, options?: {
+    version?: string;
+}): AgentMount | undefined;
+
+export declare const agents: {
+    readonly opencode: Agent;
+    readonly claude: Agent;
+};
+
+export declare function bootstrapAgent(handle: SandboxCore, agent: ServerAgentName, options?: BootstrapOptions): Promise<AgentServer>;
+export declare function bootstrapAgent(handle: SandboxCore, agent: AgentName, options?: BootstrapOptions): Promise<AgentServer | InstalledAgent>;
+
+export declare function bootstrapOpencode(handle: SandboxCore, options?: BootstrapOpencodeOptions): Promise<AgentServer>;
+
+export declare function modelNetwork(options: ModelAddress): NetworkPolicy;
+
+export declare function modelUrl({ url: given, name }: Pick<ModelAddress, 'url' | 'name'>): string;
+
+export declare function openWorktree(handle: SandboxCore, options: OpenWorktreeOptions): Promise<Worktree>;
+
+export declare function runAgent(handle: SandboxCore, name: AgentName, prompt: string, options?: RunAgentOptions): Promise<AgentRun>;
+
+export declare function sandboxOnly(options?: SandboxOnlyOptions): SandboxOnly;
+
+export declare function waitForHealth(url: string, options?: WaitForHealthOptions): Promise<Health>;
