@@ -9,8 +9,8 @@ export interface Row {
   readonly provider: string
   /** Why it cannot run on this machine. */
   missing(): Promise<string | undefined>
-  /** Undefined settings: it works without setup. */
-  start(): Promise<{ settings?: ProviderSettings; stop(): Promise<void> }>
+  /** Undefined settings: it works without setup. `daemon`: more configuration, for those on a daemon. */
+  start(daemon?: Record<string, unknown>): Promise<{ settings?: ProviderSettings; stop(): Promise<void> }>
 }
 
 const nothingToStop = async () => {}
@@ -56,12 +56,13 @@ function onDaemon(provider: string, settingsOf: (daemon: TestDaemon) => Provider
   return {
     provider,
     missing: isolationMissing,
-    async start() {
+    async start(config = {}) {
       const listen = { listen: '127.0.0.1:0' }
       const daemon = await startTestDaemon({
         isolator: 'oci',
         preview_listen: '127.0.0.1:0',
         fronts: provider === 'daemon' ? {} : { [provider]: listen },
+        ...config,
       })
       return { settings: settingsOf(daemon), stop: () => daemon.stop() }
     },
