@@ -17,7 +17,7 @@ import { promptOf, runPrompt } from './prompt.ts'
 import { choosePull, type Pulled, pull } from './pull.ts'
 import { Memory } from './remembered.ts'
 import { type ReadyAgent, startAgent } from './server.ts'
-import { isSessionId, lastSession } from './sessions.ts'
+import { isSessionId, knownSession, lastSession } from './sessions.ts'
 import { settingsOf } from './settings.ts'
 
 /** Everything that one run of `sandkasten code` has, once its agent is ready. */
@@ -85,7 +85,9 @@ async function prepare({ project, name, options, opened, back }: Preparing): Pro
             memory,
           )
           const last = options.new ? undefined : (await memory.read()).sessions?.[plan.agent]
-          const sessionId = isSessionId(last) ? last : undefined
+          const sessionId = await knownSession(agent, last)
+          if (last !== undefined && sessionId === undefined)
+            say('sandkasten: the last session is gone; this is a new one.')
           return { project, options, name, place, agent, memory, sessionId, back }
         } catch (error) {
           await place.hold.release()

@@ -23,7 +23,6 @@ export interface Setup {
 export interface Place {
   readonly hold: Hold
   readonly access: Access
-  readonly isNew: boolean
 }
 
 export async function recordOf({ sandboxes }: Opened, name: string): Promise<SandboxRecord | undefined> {
@@ -41,7 +40,9 @@ export async function createPlace(setup: Setup, provider: CodeOptions['provider'
   onProgress({ step: 'upload', message: `looking at ${project.folder}` })
   await checkSize(project, undefined, signal)
   const [best] = plan.accesses
-  for (const [at, access] of plan.accesses.entries()) {
+  let resources: typeof wanted | undefined = wanted
+  for (let at = 0; ; ) {
+    const access = plan.accesses[at]!
     try {
       await opened.sandboxes.create({
         name,
@@ -49,6 +50,7 @@ export async function createPlace(setup: Setup, provider: CodeOptions['provider'
         label: `sandkasten code ${project.folder}`.slice(0, 200),
         ...(provider === undefined ? {} : { provider }),
         ...(access.network === undefined ? {} : { network: access.network }),
+        ...(resources === undefined ? {} : { resources }),
         signal,
         onProgress,
       })
@@ -57,13 +59,17 @@ export async function createPlace(setup: Setup, provider: CodeOptions['provider'
           'sandkasten: this provider has no network policies; the sandbox has the provider’s default network.',
         )
       const hold = await opened.sandboxes.hold(name, { purpose: 'code', signal, onProgress })
-      return { hold, access, isNew: true }
+      return { hold, access }
     } catch (error) {
-      if (at + 1 === plan.accesses.length || !isAboutNetwork(error)) throw error
+      if (resources !== undefined && isAboutResources(error)) resources = undefined
+      else if (at + 1 < plan.accesses.length && isAboutNetwork(error)) at += 1
+      else throw error
     }
   }
-  throw invalid('There is no way to reach the model.', 'Pass --network.')
 }
+
+/** Enough for the agent and for the tests of a project. The default of the engine is enough for neither. */
+const wanted = { memoryMb: 2048, vcpus: 2 } as const
 
 /** Starts the sandbox if it is stopped, applies the network, and uploads what changed here. */
 export async function resumePlace(setup: Setup, record: SandboxRecord, provider?: string): Promise<Place> {
@@ -83,7 +89,7 @@ export async function resumePlace(setup: Setup, record: SandboxRecord, provider?
       signal,
     })
     sayUpload(name, result)
-    return { hold, access, isNew: false }
+    return { hold, access }
   } catch (error) {
     await hold.release()
     throw error
@@ -119,6 +125,10 @@ function isAboutNetwork(error: unknown): boolean {
   const { option, ability, secret } = (error.details ?? {}) as Record<string, unknown>
   if (error.code === 'unsupported') return option === 'network' || ability === 'egress'
   return error.code === 'invalid_argument' && secret !== undefined
+}
+
+function isAboutResources(error: unknown): boolean {
+  return SandboxError.is(error, 'unsupported') && String(error.details?.option).startsWith('resources')
 }
 
 const shownConflicts = 10

@@ -18,9 +18,10 @@ export interface Plan {
 export function planOf(options: CodeOptions, before: Remembered, project: Project): Plan {
   const agent = options.agent ?? before.agent ?? 'opencode'
   const sameAgent = agent === (before.agent ?? agent)
-  const isNewModel = options.model !== undefined || options.modelUrl !== undefined
   const model = options.model ?? (sameAgent ? before.model : undefined)
-  const modelUrl = options.modelUrl ?? (isNewModel || !sameAgent ? undefined : before.modelUrl)
+  // Another model of the same provider is at the same address.
+  const sameProvider = agent === 'claude' || providerIn(model) === providerIn(before.model)
+  const modelUrl = options.modelUrl ?? (sameAgent && sameProvider ? before.modelUrl : undefined)
   const credentials = [...new Set(options.credential ?? before.credentials ?? [])]
   const isNewNetwork = [options.network, options.allow, options.deny].some((one) => one !== undefined)
   const { network, allow, deny } = isNewNetwork ? options : before
@@ -46,4 +47,8 @@ export function planOf(options: CodeOptions, before: Remembered, project: Projec
   const choices = { agent, model, modelUrl, credentials, network, allow, deny }
   const given = { network, allow, deny, credentials, model: described, remote: project.remote }
   return { agent, model: described, accesses: accessesOf(given), choices }
+}
+
+function providerIn(model: string | undefined): string | undefined {
+  return model?.split('/')[0]
 }

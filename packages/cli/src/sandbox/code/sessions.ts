@@ -19,6 +19,20 @@ export async function lastSession(hold: Hold, { name, server }: ReadyAgent): Pro
   }
 }
 
+/** The session to continue, if the agent still has it: a restored sandbox may be older. */
+export async function knownSession({ server }: ReadyAgent, sessionId: unknown): Promise<string | undefined> {
+  if (!isSessionId(sessionId)) return undefined
+  if (server === undefined) return sessionId
+  const { url, headers, directory } = server
+  const response = await fetch(addressOf(url, `session/${sessionId}`, directory), {
+    headers,
+    signal: AbortSignal.timeout(answerMs),
+    redirect: 'manual',
+  })
+  await response.body?.cancel()
+  return response.status === 404 ? undefined : sessionId
+}
+
 const mostBytes = 8 * 1024 ** 2
 const answerMs = 10_000
 
@@ -29,10 +43,7 @@ interface Session {
 }
 
 async function lastOfServer({ url, headers, directory }: AgentServer): Promise<string | undefined> {
-  const address = new URL(url)
-  address.pathname = `${address.pathname.replace(/\/$/, '')}/session`
-  address.searchParams.set('directory', directory)
-  const response = await fetch(address, {
+  const response = await fetch(addressOf(url, 'session', directory), {
     headers,
     signal: AbortSignal.timeout(answerMs),
     redirect: 'manual',
@@ -63,4 +74,11 @@ async function lastOfClaude(hold: Hold): Promise<string | undefined> {
   })
   const id = /^([0-9a-f-]{36})\.jsonl$/m.exec(stdout)?.[1]
   return isSessionId(id) ? id : undefined
+}
+
+function addressOf(url: string, path: string, directory: string): URL {
+  const address = new URL(url)
+  address.pathname = `${address.pathname.replace(/\/$/, '')}/${path}`
+  address.searchParams.set('directory', directory)
+  return address
 }
