@@ -66,7 +66,7 @@ export async function startAgent(
   }
 }
 
-/** Stored before the server starts, so that a crash in between leaves no server that nobody can use. */
+/** Stored before the server starts, so that a crash in between leaves no server with an unknown password. */
 async function passwordOf({ opened, name }: Setup): Promise<string> {
   const stored = await opened.sandboxes.opencodePassword(name)
   if (stored !== undefined) return stored

@@ -8,7 +8,7 @@ export function isSessionId(value: unknown): value is string {
   return typeof value === 'string' && /^[A-Za-z0-9][\w-]{3,99}$/.test(value)
 }
 
-/** The session that was used last, which the next run continues. Undefined if there is none, or nobody says. */
+/** The session that was used last, which the next run continues. Undefined if the agent does not tell. */
 export async function lastSession(hold: Hold, { name, server }: ReadyAgent): Promise<string | undefined> {
   try {
     if (server !== undefined) return await lastOfServer(server)
