@@ -11,11 +11,11 @@ import { type Place, type RunOptions, temporaryPlace } from '../sandbox/place.ts
 const run = promisify(execFile)
 
 /** Why the real agent cannot run here. */
-export async function agentMissing(): Promise<string | undefined> {
+export async function agentMissing(name = 'opencode-ai'): Promise<string | undefined> {
   try {
-    createRequire(import.meta.url).resolve('opencode-ai/package.json')
+    createRequire(import.meta.url).resolve(`${name}/package.json`)
   } catch {
-    return 'opencode-ai is not installed: node scripts/suites.ts opencode'
+    return `${name} is not installed: node scripts/suites.ts opencode`
   }
   return isolationMissing()
 }

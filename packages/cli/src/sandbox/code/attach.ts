@@ -1,6 +1,7 @@
 import { agents } from '@sandkasten/opencode'
 import { SandboxError, supports } from '@sandkasten/sdk'
 import { attachTerminal } from '../../terminal.ts'
+import { prepareClaude } from './claude-home.ts'
 import { directoryOf, type Place } from './place.ts'
 import type { ReadyAgent } from './server.ts'
 import { programEnv } from './settings.ts'
@@ -14,6 +15,7 @@ export async function attachAgent(
   const { handle } = hold
   if (!supports(handle, 'terminal')) throw noTerminals(handle.provider)
   const { command, env } = agent.server ? clientOf(agent, sessionId) : programOf(agent, sessionId)
+  if (agent.name === 'claude') await prepareClaude(hold, agent.settings)
   const { TERM = 'xterm-256color', COLORTERM } = process.env
   let isOver = false
   try {
