@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import path from 'node:path'
 import type { OpencodeClient } from '@opencode-ai/sdk/v2'
@@ -14,6 +12,7 @@ import { type CreateSandboxOpts, type SandboxHandle, type SandboxProvider, suppo
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kindsAt } from '../../packages/cli/src/sandbox/open.ts'
 import { type Place, temporaryPlace } from '../../packages/cli/test/sandbox/place.ts'
+import { freePort } from '../../packages/opencode/src/testing/free-port.ts'
 import {
   type ModelServer,
   modelConfig,
@@ -191,15 +190,6 @@ const waysToTheModel: Readonly<Record<string, WayToTheModel>> = {
 function outward(): string[] {
   const all = Object.values(networkInterfaces()).flat()
   return all.flatMap((one) => (one?.family === 'IPv4' && !one.internal ? [one.address] : [])).slice(0, 1)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function answers({ url, headers }: AgentServer): Promise<boolean> {

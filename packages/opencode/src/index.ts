@@ -12,4 +12,11 @@ export type { AgentCredential } from './credentials.ts'
 export { type ModelAddress, modelNetwork, modelUrl } from './network.ts'
 export type { AgentEvent } from './run/events.ts'
 export { type AgentRun, type RunAgentOptions, runAgent } from './run/run-agent.ts'
+export {
+  type PermissionRule,
+  type SandboxOnly,
+  type SandboxOnlyOptions,
+  sandboxOnly,
+} from './sandbox-only.ts'
 export { type Health, type WaitForHealthOptions, waitForHealth } from './server/health.ts'
+export { type OpenWorktreeOptions, openWorktree, type Worktree } from './worktrees.ts'

@@ -98,7 +98,7 @@ async function installWithNpm(
     )
   report({ stage: 'install', message: `Installs ${wanted} with npm in the sandbox.` })
   const prefix = `${sandbox.home}/.local`
-  const args = ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', wanted]
+  const args = ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', ...npmRetries, wanted]
   const { exitCode, stdout, stderr } = await handle.runCommand({
     cmd: 'npm',
     args,
@@ -168,6 +168,8 @@ function tails(stdout: string, stderr: string): string {
     .trim()
 }
 
+/** npm’s own pauses of up to a minute would hide for long that a sandbox has no network. */
+const npmRetries = ['--fetch-retry-mintimeout', '1000', '--fetch-retry-maxtimeout', '5000']
 const versionMs = 30_000
 const cleanUpMs = 10_000
 const tailLength = 2000

@@ -11,13 +11,14 @@ interface Block {
 export function readClaudeLine(line: string): AgentEvent[] {
   const message = parsed(line)
   if (message === undefined) return []
-  const { type, subtype, session_id: sessionId, result, is_error: isError } = message
+  const { type, subtype, session_id: sessionId, result, is_error: isError, errors } = message
   if (type === 'system' && subtype === 'init' && typeof sessionId === 'string')
     return [{ type: 'session', sessionId }]
   if (type === 'result') {
     const text = typeof result === 'string' ? result : ''
+    const problem = text || (Array.isArray(errors) ? errors.join('\n') : '') || String(subtype)
     const failed = isError === true || subtype !== 'success'
-    return [{ type: 'result', text, ...(failed ? { error: text || String(subtype) } : {}) }]
+    return [{ type: 'result', text, ...(failed ? { error: problem } : {}) }]
   }
   return blocksOf(message).flatMap((block): AgentEvent[] => {
     if (type === 'assistant' && block.type === 'text') return [{ type: 'text', text: String(block.text) }]

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
 /** What the agent asks the model. */
@@ -35,11 +36,13 @@ export interface ModelServer extends AsyncDisposable {
 export async function startModelServer(
   script: (request: ModelRequest) => ModelReply = ({ prompt }) => ({ text: `You said: ${prompt}` }),
   host = '127.0.0.1',
+  tls?: { cert: Buffer; key: Buffer; port: number },
 ): Promise<ModelServer> {
   const waiting: Array<(request: ModelRequest) => void> = []
-  const server = createServer((request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     void answer(request, response).catch(() => response.destroy())
-  })
+  }
+  const server = tls ? createTlsServer(tls, listener) : createServer(listener)
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await jsonOf(incoming)
     if (incoming.method !== 'POST' || !incoming.url?.endsWith('/chat/completions')) {
@@ -53,12 +56,12 @@ export async function startModelServer(
     for (const tell of waiting.splice(0)) tell(request)
     return send(response, model.script(request))
   }
-  server.listen(0, host)
+  server.listen(tls?.port ?? 0, host)
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const model: ModelServer = {
     port,
-    url: `http://${host}:${port}/v1`,
+    url: `${tls ? 'https' : 'http'}://${host}:${port}/v1`,
     requests: [],
     script,
     next: () => new Promise((resolve) => waiting.push(resolve)),
