@@ -72,18 +72,38 @@ function svg(lines: readonly Line[], totalMs: number): string {
     const prompt = command && first ? '<tspan class="p">$ </tspan>' : ''
     return `<text class="${name}${command ? ' c' : ''}" x="20" y="${52 + index * lineHeight}"${data}>${prompt}${escaped(text)}</text>`
   })
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" xml:space="preserve">
-<title>sandkasten in a terminal</title>
-<style>
-text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c9d1d9;white-space:pre}
-.c{fill:#fff;font-weight:600}.p{fill:#3fb950}
+  return picture({
+    title: 'sandkasten in a terminal',
+    width,
+    height,
+    style: `.c{fill:#fff;font-weight:600}.p{fill:#3fb950}
 @media (prefers-reduced-motion:no-preference){
 ${frames.join('\n')}
+}`,
+    content: texts.join('\n'),
+  })
 }
+
+export interface Picture {
+  readonly title: string
+  readonly width: number
+  readonly height: number
+  readonly style: string
+  /** Elements on a dark window. */
+  readonly content: string
+}
+
+/** An SVG with the window of a terminal. */
+export function picture({ title, width, height, style, content }: Picture): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" xml:space="preserve">
+<title>${title}</title>
+<style>
+text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#c9d1d9;white-space:pre}
+${style}
 </style>
 <rect width="100%" height="100%" rx="8" fill="#0d1117"/>
 <circle cx="20" cy="18" r="6" fill="#ff5f56"/><circle cx="40" cy="18" r="6" fill="#ffbd2e"/><circle cx="60" cy="18" r="6" fill="#27c93f"/>
-${texts.join('\n')}
+${content}
 </svg>
 `
 }
@@ -95,7 +115,7 @@ function wrap(line: Line): Array<Line & { first: boolean }> {
   return parts.map((text, index) => ({ ...line, text: index ? text.trimStart() : text, first: index === 0 }))
 }
 
-function escaped(text: string): string {
+export function escaped(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')

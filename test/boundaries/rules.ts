@@ -250,6 +250,12 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/cli/src/mcp/serve.ts', to: 'packages/cli/src/sandbox/open.ts' },
   },
   {
+    name: 'in the command only `sandkasten code` imports agents',
+    room: /^packages\/cli\/src\/(?!sandbox\/code\/)/,
+    forbids: /^@sandkasten\/opencode$/,
+    example: { from: 'packages/cli/src/sandbox/exec.ts', to: '@sandkasten/opencode' },
+  },
+  {
     name: 'in the daemon only daemon.ts imports the engine',
     room: /^packages\/daemon\/src\/(?!daemon\.ts|testing\/)/,
     forbids: /^@sandkasten\/engine/,

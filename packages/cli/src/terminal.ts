@@ -12,6 +12,8 @@ export interface AttachOptions {
   timeout?: number
   /** Forward keys. */
   interactive?: boolean
+  /** Leave our stdin usable, for questions afterwards. */
+  keepsInput?: boolean
 }
 
 /**
@@ -58,6 +60,7 @@ export async function attachTerminal(
     stdout.off('resize', resize)
     stdin.off('data', type)
     if (raw) stdin.setRawMode(false)
-    stdin.destroy()
+    if (options.keepsInput) stdin.pause()
+    else stdin.destroy()
   }
 }

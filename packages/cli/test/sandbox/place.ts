@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type Ran, sandkasten } from '../helper.ts'
@@ -46,4 +46,14 @@ export async function temporaryPlace(more: Record<string, string> = {}): Promise
       await rm(home, { recursive: true, force: true })
     },
   }
+}
+
+/** A folder for PATH with all programs except `script`: without it the provider `local` has no terminals. */
+export async function folderWithoutScript({ home }: Place): Promise<string> {
+  const folder = path.join(home, 'programs')
+  await mkdir(folder)
+  for (const from of ['/bin', '/usr/bin'])
+    for (const name of await readdir(from))
+      if (name !== 'script') await symlink(path.join(from, name), path.join(folder, name)).catch(() => {})
+  return folder
 }

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isolationMissing } from '../../../daemon/src/testing/isolator.ts'
-import { type Place, temporaryPlace } from './place.ts'
+import { folderWithoutScript, type Place, temporaryPlace } from './place.ts'
 import { keys, onTerminal, type Pty } from './pty.ts'
 
 const missing = await isolationMissing()
@@ -154,7 +154,7 @@ describe.skipIf(missing)('on a terminal, sandkasten sandbox', () => {
     const node = path.dirname(process.execPath)
     const pty = onTerminal(
       ['sandbox', 'shell', 'lines'],
-      { ...place.env, PATH: `${node}:${await withoutScript(place)}` },
+      { ...place.env, PATH: `${node}:${await folderWithoutScript(place)}` },
       place.home,
     )
     await pty.expect('this provider has no terminals')
@@ -169,14 +169,3 @@ describe.skipIf(missing)('on a terminal, sandkasten sandbox', () => {
     expect(await pty.ended()).toBe(7)
   })
 })
-
-/** A folder with the programs of /usr/bin and /bin, without `script`. */
-async function withoutScript({ home }: Place): Promise<string> {
-  const { readdir, symlink } = await import('node:fs/promises')
-  const folder = path.join(home, 'programs')
-  await mkdir(folder)
-  for (const from of ['/bin', '/usr/bin'])
-    for (const name of await readdir(from))
-      if (name !== 'script') await symlink(path.join(from, name), path.join(folder, name)).catch(() => {})
-  return folder
-}

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { addCodeCommand } from './code-command.ts'
 import { addLifecycleCommands } from './lifecycle-commands.ts'
 import { addProviderCommands } from './provider-commands.ts'
 import { reporting } from './registration.ts'
@@ -7,7 +8,7 @@ import { addUpkeepCommands } from './upkeep-commands.ts'
 import { addUseCommands } from './use-commands.ts'
 
 /**
- * Registers `sandkasten sandbox …`: named sandboxes on any provider. An action imports the registry when it runs, so
+ * Registers `sandkasten sandbox …`, named sandboxes on any provider, and `sandkasten code`. An action imports the registry when it runs, so
  * that other commands start as fast as without it.
  */
 export function addSandboxCommands(program: Command, finish: (code: number) => void): void {
@@ -25,4 +26,5 @@ export function addSandboxCommands(program: Command, finish: (code: number) => v
   addProviderCommands(registering)
   addSecretCommands(registering)
   addUpkeepCommands(registering)
+  addCodeCommand({ program, act })
 }

@@ -1,0 +1,36 @@
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { Registering } from '../../daemon/register/registration.ts'
+import { withNetworkOptions } from '../../network-option.ts'
+
+/** Registers `sandkasten code`. */
+export function addCodeCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
+  withNetworkOptions(program.command('code'))
+    .description(
+      'Work with a coding agent in a sandbox of this project: upload it, open the agent, and pull the changes back.',
+    )
+    .argument('[path]', 'the folder of the project; default: the current one')
+    .option('--provider <provider>', 'for a new sandbox: see sandkasten sandbox providers')
+    .option('--sandbox <name>', 'another sandbox than the one of this folder')
+    .addOption(new Option('--agent <agent>', 'default: opencode').choices(['opencode', 'claude']))
+    .option('--model <provider/model>', 'such as anthropic/claude-sonnet-4-5')
+    .option('--model-url <url>', 'the address of the model’s API, such as http://127.0.0.1:8080/v1', parseUrl)
+    .option('--credential <variable>', 'give the agent the key in this variable (repeatable)', collect)
+    .option('-p, --prompt <text>', 'run one prompt and print the answer; - reads it from stdin')
+    .addOption(
+      new Option('--pull <as>', 'pull the changes without asking').choices(['branch', 'patch', 'no']),
+    )
+    .option('--new', 'start a new session of the agent')
+    .option('-y, --yes', 'ask nothing')
+    .option('--json', 'for programs; needs -p')
+    .action(act(async (path, options) => (await import('../code/code.ts')).code(path, options)))
+}
+
+function collect(text: string, before: readonly string[] = []): string[] {
+  return [...before, text]
+}
+
+function parseUrl(text: string): string {
+  const protocol = URL.canParse(text) ? new URL(text).protocol : undefined
+  if (protocol === 'http:' || protocol === 'https:') return text
+  throw new InvalidArgumentError('Use a URL such as http://127.0.0.1:8080/v1.')
+}
