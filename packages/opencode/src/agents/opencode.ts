@@ -1,7 +1,7 @@
 import { promptServer } from '../run/opencode.ts'
 import type { Agent, AgentContext } from './agent.ts'
 
-/** In a sandbox nobody answers questions, and an open question blocks a prompt. */
+/** No person answers questions in a sandbox, and an open question blocks a prompt. */
 const defaults = { autoupdate: false, share: 'disabled', permission: 'allow' }
 
 export const opencode: Agent = {

@@ -6,7 +6,7 @@ import type { BootstrapProgress } from './progress.ts'
 export interface BootstrapOptions extends CallOptions {
   /** Variables of the agent’s process. They win over the ones that this package sets. */
   envVars?: Environment
-  /** The exact version of the agent. Default: the one that was tested. */
+  /** The exact version of the agent. Default: the version that this package is tested with. */
   version?: string
   /** The port of the agent’s server in the sandbox. Default 7777. */
   port?: number
@@ -32,7 +32,7 @@ export interface BootstrapOptions extends CallOptions {
 }
 
 export interface BootstrapOpencodeOptions extends Omit<BootstrapOptions, 'version'> {
-  /** The exact version of opencode. Default: the one that was tested. */
+  /** The exact version of opencode. Default: the version that this package is tested with. */
   opencodeVersion?: string
 }
 

@@ -32,7 +32,7 @@ function send(request: Request, body: Buffer | undefined): Promise<http.Incoming
     ...(body === undefined ? {} : { 'content-length': String(body.byteLength) }),
   }
   return new Promise((resolve, reject) => {
-    // A connection each: one that was kept open may lead to a server that has been replaced.
+    // Use a new connection for each request: a kept one may lead to a server that has been replaced.
     const outgoing = start(url, { method: request.method, headers, agent: false, signal: request.signal })
     outgoing.on('socket', (socket) => socket.setKeepAlive(true, keepAliveMs))
     outgoing.on('response', resolve)
