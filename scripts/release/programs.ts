@@ -6,14 +6,14 @@ import type { Program } from '../../packages/engine/src/runner/source.ts'
 import { root, run } from '../tools.ts'
 import { type Toolchain, unpackToolchain } from './cross-toolchain.ts'
 
-/** The binaries of one processor, which its package `runner-linux-*` contains. */
-export interface Binaries {
+/** The binaries of one processor, which its package `runner-linux-*` contains, or why there are none. */
+export type Binaries = {
   /** Node's name of the processor. */
   readonly arch: string
-  readonly files?: Readonly<Record<Program, string>>
-  /** Why there are no files. */
-  readonly missing?: string
-}
+} & (
+  | { readonly files: Readonly<Record<Program, string>>; readonly missing?: undefined }
+  | { readonly files?: undefined; readonly missing: string }
+)
 
 const programs: readonly Program[] = ['runner', 'gateway']
 
