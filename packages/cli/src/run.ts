@@ -5,7 +5,7 @@ import { identityOf, isAlive } from '@sandkasten/sdk/internal'
 import { type NormalPolicy, normalizeNetwork } from '@sandkasten/sdk/provider'
 import { CopyBudget, copyOut, type PlannedOut, planOut } from './copy-out.ts'
 import { enginePlace } from './engine-place.ts'
-import { reportError } from './errors.ts'
+import { reportError, say } from './errors.ts'
 import { type Learning, learn } from './learned-policy.ts'
 import type { MountOption, OutOption } from './mount-option.ts'
 import { type NetworkChoice, type NetworkOptions, networkOf, sdkNetwork } from './network-choice.ts'
@@ -58,7 +58,11 @@ export async function run(command: readonly string[], given: RunOptions): Promis
     console.error('sandkasten: this command is NOT isolated (isolator process).')
   if (provider.decision.isolator === 'oci')
     await locateRunner({ onBuild: () => console.error('sandkasten: building the runner, once…') })
-  await removeAbandoned(provider)
+  // The new sandbox does not wait for old ones, and an old one that cannot be removed does not fail the command.
+  const removal = removeAbandoned(provider).catch((error: Error) =>
+    say(`sandkasten: cannot remove the sandboxes of earlier runs: ${error.message}`),
+  )
+  await using _removed = { [Symbol.asyncDispose]: () => removal }
   const leaving = new AbortController()
   const leave = () => leaving.abort()
   for (const signal of endings) process.on(signal, leave)

@@ -62,8 +62,6 @@ describe('hints in the source', () => {
 
   /** Plain hints that only users of one surface can meet. */
   const known: Array<[file: RegExp, hint: RegExp, reason: string]> = [
-    [/engine\/src\/volumes\//, /./, 'the daemon and the command line have no volumes'],
-    [/docker-disks\.ts/, /providerOptions/, 'as above'],
     [/isolators\/(oci|docker)\/isolator\.ts/, /attach\(\)|providerOptions/, 'for programs on an isolator'],
     [
       /isolators\/(oci|docker)\//,
@@ -72,6 +70,7 @@ describe('hints in the source', () => {
     ],
     [/engine\/src\/images\//, /--authfile|Dockerfile|skopeo/, 'sandkasten image only'],
     [/core\/(transfer|provider)\.ts/, /./, 'files and repositories of the caller’s machine: the SDK only'],
+    [/core\/split-output\.ts/, /process\./, 'the two streams of one process: the SDK only'],
     [/api\/server\.ts/, /openapi\.json/, 'a route that does not exist: HTTP only'],
   ]
 

@@ -22,7 +22,7 @@ export function canLimitVolumes(): boolean {
 
 export function volumeBytes(limitMb: number): number {
   if (Number.isInteger(limitMb) && limitMb >= leastMb && limitMb <= mostMb) return limitMb * 1024 * 1024
-  throw new SandboxError('invalid_argument', `\`limitMb\` is ${String(limitMb)}.`, {
+  throw new SandboxError('invalid_argument', `The limit of the volume is ${String(limitMb)} MiB.`, {
     hint: `Use a whole number from ${leastMb} to ${mostMb}.`,
   })
 }
@@ -49,7 +49,7 @@ export async function createFileSystem(folder: string, bytes: number): Promise<v
       throw translate(Object.assign(new Error('ENOSPC', { cause }), { code: 'ENOSPC' }), 'The volume')
     throw new SandboxError('unavailable', 'The file system of the volume cannot be created.', {
       cause,
-      hint: 'Run: apt-get install e2fsprogs; or omit limitMb.',
+      hint: 'Run: apt-get install e2fsprogs; or omit the limit of the volume.',
     })
   }
   rmSync(seed, { recursive: true })

@@ -184,13 +184,17 @@ export function checkedVolume(name: string): string {
 
 function cannotLimit(): SandboxError {
   return new SandboxError('unsupported', 'The size of volumes cannot be limited here.', {
-    hint: 'Omit limitMb; or run as root, with loop devices and e2fsprogs.',
+    hint: 'Omit the limit of the volume; or run as root, with loop devices and e2fsprogs.',
   })
 }
 
 function noVolume(name: string): SandboxError {
   return new SandboxError('not_found', `Volume “${name}” not found.`, {
     details: { volume: name },
-    hint: 'Create it with provider.volumes.create(name).',
+    hint: {
+      sdk: 'Create it with provider.volumes.create(name).',
+      http: 'Create it with POST /v1/volumes.',
+      cli: 'Create it with: sandkasten volumes create NAME',
+    },
   })
 }

@@ -42,7 +42,7 @@ export class WriterClaims {
           {
             sandboxId,
             details: { volume, writer: found.sandboxId },
-            hint: 'Stop that sandbox first, or mount the volume with readOnly: true.',
+            hint: 'Stop that sandbox first, or mount the volume read-only.',
           },
         )
       const taken = await this.#locked(volume, async () => {

@@ -116,7 +116,11 @@ export class DockerDisks implements Disks {
       })
     if (plan.volumes.length > 0)
       throw new SandboxError('unsupported', 'The isolator “docker” has no volumes.', {
-        hint: 'Omit providerOptions.volumes, or use the isolator “oci”.',
+        hint: {
+          sdk: 'Omit providerOptions.volumes, or use the isolator “oci”.',
+          http: 'Omit volumes, or use a daemon with the isolator “oci”.',
+          cli: 'Omit --volume, or use the isolator “oci”.',
+        },
       })
     if (snapshotId === undefined) return { ...plan, image: await this.#imageOf(image) }
     if (spec.image !== undefined) throw imageAndSnapshot()
