@@ -18,12 +18,20 @@ export function exitWhenOutputFails(): void {
 
 /**
  * For commands that must continue or clean up after their reader is gone. Changes the streams only: the published
- * command is two bundles, and each has its own copy of this module.
+ * command is several bundles, and each has its own copy of this module. Returns what restores the earlier behaviour.
  */
-export function surviveOutputFailures(): void {
-  for (const stream of [process.stdout, process.stderr]) {
+export function surviveOutputFailures(): () => void {
+  const streams = [process.stdout, process.stderr]
+  const before = streams.map((stream) => stream.listeners('error') as Array<(error: Error) => void>)
+  for (const stream of streams) {
     stream.removeAllListeners('error')
     stream.on('error', () => {})
+  }
+  return () => {
+    for (const [index, stream] of streams.entries()) {
+      stream.removeAllListeners('error')
+      for (const listener of before[index]!) stream.on('error', listener)
+    }
   }
 }
 

@@ -113,6 +113,8 @@ describe('a closed reader', () => {
       'sandbox prune': ['--yes', '--provider', 'local'],
       'sandbox attach': ['second', 'thread'],
       'sandbox detach': ['thread'],
+      'mcp install': ['opencode', '--sandbox', 'second', '--print'],
+      'mcp token': ['second'],
       events: [],
       audit: [],
       metrics: [],
@@ -131,6 +133,8 @@ describe('a closed reader', () => {
   const others: Record<string, string> = {
     run: 'cli.test.ts; it has to remove a sandbox first',
     up: 'keeps running: see below',
+    'mcp broker': 'keeps running, and prints nothing',
+    code: 'needs an agent: test/code/prompt.test.ts',
     shell: 'needs a terminal',
     'sandbox shell': 'as above',
     'sandbox secret set': 'reads stdin; prints with the function of sandbox show',

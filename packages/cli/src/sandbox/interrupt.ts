@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import { say } from '../errors.ts'
-import { exitWhenOutputFails, surviveOutputFailures } from '../output.ts'
+import { surviveOutputFailures } from '../output.ts'
 import { endings } from '../steer.ts'
 
 /** The user ended the command, which has cleaned up and said so. */
@@ -31,7 +31,7 @@ export async function interruptible<T>(
   const leaving = new AbortController()
   let left: NodeJS.Signals | undefined
   // A closed terminal or reader must not prevent the cleanup.
-  if (cleaned !== undefined) surviveOutputFailures()
+  const restore = cleaned === undefined ? undefined : surviveOutputFailures()
   const leave = (signal: NodeJS.Signals) => {
     if (left !== undefined) {
       if (stays) say(`\nsandkasten: ${stays()}`)
@@ -51,7 +51,7 @@ export async function interruptible<T>(
   } finally {
     for (const signal of endings) process.off(signal, leave)
     // A write that was made above may still fail, and the exit code must stay that of the signal.
-    if (cleaned !== undefined && left === undefined) exitWhenOutputFails()
+    if (left === undefined) restore?.()
   }
 }
 

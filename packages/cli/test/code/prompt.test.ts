@@ -11,7 +11,8 @@ import { agentMissing, type Sample, sample } from './sample.ts'
 const missing = await agentMissing()
 
 /** The real opencode in a sandbox of the engine, with a scripted model. The tests build on each other. */
-describe.skipIf(missing)('sandkasten code -p', () => {
+// The first run copies the agent into the sandbox, which takes its time on a busy machine.
+describe.skipIf(missing)('sandkasten code -p', { timeout: 180_000 }, () => {
   let project: Sample
   beforeAll(async () => {
     project = await sample()
@@ -127,6 +128,22 @@ describe.skipIf(missing)('sandkasten code -p', () => {
     expect(report(said.stdout)).toMatchObject({ error: 'cancelled', text: '' })
     model.script = () => ({ text: 'still here' })
     expect(await code(['-p', 'and now'])).toMatchObject({ code: 0, stdout: 'still here\n' })
+  })
+
+  it('the prompt goes on when the reader of the answer leaves', async () => {
+    const { model, env, folder } = project
+    model.script = steps({ tool: 'bash', args: { command: 'echo kept > kept.txt', description: 'write' } })
+    const child = start(['code', '-p', 'go on', '--pull', 'patch'], env, { cwd: folder })
+    child.stdout!.destroy()
+    let stderr = ''
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    const [exitCode] = await once(child, 'close')
+    expect([exitCode, stderr]).toEqual([
+      0,
+      expect.stringMatching(/kept\.txt[\s\S]*Come back: sandkasten code/),
+    ])
   })
 
   it('a failing agent exits with 1, and says why', async () => {
