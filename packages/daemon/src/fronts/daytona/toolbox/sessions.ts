@@ -9,7 +9,13 @@ import { fitTexts, type Used } from '../../../sessions/index.ts'
 import type { FrontPlace } from '../../front.ts'
 import { notSupported, parsed } from '../../shared/request.ts'
 import { type Call, type Entry, using } from '../entry.ts'
-import { mostCommands, type SessionCommand, type SessionFacts, ShellSession } from './shell-session.ts'
+import {
+  type CommandOutput,
+  mostCommands,
+  type SessionCommand,
+  type SessionFacts,
+  ShellSession,
+} from './shell-session.ts'
 
 const sessionBody = z.object({ sessionId: z.string().min(1).max(200) })
 const execBody = z.object({
@@ -69,7 +75,7 @@ export class ToolboxSessions {
       using(call, async (used) => commandView((await this.command(used, addressOf(call))).command)),
     )
     entry.add('GET', `${at}/:sid/command/:cid/logs`, 'read', (call) =>
-      using(call, async (used) => outputOf(call, await this.command(used, addressOf(call)), false)),
+      using(call, async (used) => outputSoFar(call, await this.command(used, addressOf(call)))),
     )
     entry.add('POST', `${at}/:sid/command/:cid/input`, 'exec', (call) => this.#input(call), { status: 204 })
   }
@@ -140,6 +146,7 @@ export class ToolboxSessions {
     const body = parsed(execBody, call.body)
     const runAsync = body.runAsync ?? body.async ?? false
     const cmdId = randomUUID()
+    const collected = runAsync ? undefined : new CollectedOutput(call)
     return using(call, async (used) => {
       const { sessions } = this.#place.services
       const found = await sessions.locked(`${used.session.id} daytona ${call.params.sid}`, async () => {
@@ -152,15 +159,20 @@ export class ToolboxSessions {
             -mostCommands,
           ),
         })
-        return { session, command: await session.run(cmdId, body.command, runAsync) }
+        const onOutput = collected && ((output: CommandOutput) => collected.push(output))
+        return { session, command: await session.run(cmdId, body.command, { input: runAsync, onOutput }) }
       })
-      if (runAsync) {
+      if (!collected) {
         call.reply.code(202)
         return { cmdId }
       }
-      const output = await outputOf(call, found, true)
-      await found.session.ended(found.command, call.signal)
-      return { cmdId, exitCode: found.command.exitCode ?? -1, ...output }
+      try {
+        await found.session.ended(found.command, call.signal)
+      } finally {
+        found.command.onOutput = undefined
+      }
+      call.signal.throwIfAborted()
+      return { cmdId, exitCode: found.command.exitCode ?? -1, ...(await collected.texts()) }
     })
   }
 
@@ -262,27 +274,44 @@ function commandView({ id, command, exitCode }: SessionCommand) {
   return { id, command, exitCode }
 }
 
-/** The output so far, or with `wait` until the command ends. The middle of a large output is cut. */
-async function outputOf(call: Call, { command, session }: FoundCommand, wait: boolean) {
-  const { signal, request, reply } = call
-  const account = accountOf(call.place.services.sessions.memory, request, reply)
-  const mostBytes = call.place.services.config.max_result_mb * 1_048_576
-  const [output, stdout, stderr] = [0, 0, 0].map(() => new HeadTail(mostBytes, account)) as Three<HeadTail>
-  // Without `wait`, return the output so far.
+/** The output of a command that may still run. */
+async function outputSoFar(call: Call, { command, session }: FoundCommand) {
+  const { signal } = call
+  const collected = new CollectedOutput(call)
   const enough =
-    wait || command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
+    command.exitCode !== undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(lookMs)])
   try {
-    for await (const { type, data } of session.output(command, enough)) {
-      output.push(data)
-      const stream = type === 'stdout' ? stdout : stderr
-      stream.push(data)
-    }
+    for await (const output of session.output(command, enough)) collected.push(output)
   } catch (error) {
     if (signal.aborted || !enough.aborted) throw error
   }
-  // The response holds the output twice: merged, and by stream.
-  const texts = await fitTexts([output.text(), stdout.text(), stderr.text()], 2 * mostBytes)
-  return { output: texts[0], stdout: texts[1], stderr: texts[2] }
+  return collected.texts()
+}
+
+/** Output for a response, merged and by stream. The middle of a large output is cut. */
+class CollectedOutput {
+  readonly #mostBytes: number
+  readonly #all: Three<HeadTail>
+
+  constructor({ place, request, reply }: Call) {
+    const { sessions, config } = place.services
+    const account = accountOf(sessions.memory, request, reply)
+    this.#mostBytes = config.max_result_mb * 1_048_576
+    this.#all = [0, 0, 0].map(() => new HeadTail(this.#mostBytes, account)) as Three<HeadTail>
+  }
+
+  push({ type, data }: CommandOutput): void {
+    const [merged, stdout, stderr] = this.#all
+    merged.push(data)
+    const stream = type === 'stdout' ? stdout : stderr
+    stream.push(data)
+  }
+
+  async texts() {
+    // The response holds the output twice: merged, and by stream.
+    const texts = await fitTexts(this.#all.map((one) => one.text()) as Three<string>, 2 * this.#mostBytes)
+    return { output: texts[0], stdout: texts[1], stderr: texts[2] }
+  }
 }
 
 type Three<T> = [T, T, T]

@@ -19,6 +19,15 @@ export interface SessionCommand {
   /** The first and last event number of its output, within the shell's output. */
   from?: number
   to?: number
+  /** Receives the output while the command runs. */
+  onOutput?: ((output: CommandOutput) => void) | undefined
+}
+
+export interface RunOptions {
+  /** The command reads what clients send while it runs. Without it, its stdin is empty. */
+  readonly input: boolean
+  /** Receives all output of the command, however fast it comes: a reader that begins later may find the oldest dropped. */
+  readonly onOutput?: ((output: CommandOutput) => void) | undefined
 }
 
 export type CommandOutput = { readonly type: 'stdout' | 'stderr'; readonly data: Buffer }
@@ -98,9 +107,8 @@ export class ShellSession {
     return [...this.#commands.values()]
   }
 
-  /** With `input` the command reads what clients send while it runs. Otherwise its stdin is empty. */
-  async run(id: string, command: string, input: boolean): Promise<SessionCommand> {
-    const made: SessionCommand = { id, command }
+  async run(id: string, command: string, { input, onOutput }: RunOptions): Promise<SessionCommand> {
+    const made: SessionCommand = { id, command, onOutput }
     this.#commands.set(id, made)
     for (const oldest of [...this.#commands.keys()].slice(0, -mostCommands)) this.#commands.delete(oldest)
     try {
@@ -188,16 +196,21 @@ export class ShellSession {
     return `${before} ${mark('begin')}; eval ${quoteArg(command)} ${stdin}\n__s=$?; ${after} ${mark('end')}\n`
   }
 
-  /** Records where commands begin and end. */
+  /** Records where commands begin and end, and passes on their output. */
   async #follow(): Promise<void> {
     const streams = this.#streams()
     const heldSince: Record<'stdout' | 'stderr', number | undefined> = {
       stdout: undefined,
       stderr: undefined,
     }
+    const writing: Record<'stdout' | 'stderr', SessionCommand | undefined> = {
+      stdout: undefined,
+      stderr: undefined,
+    }
     let current: SessionCommand | undefined
     for await (const event of this.#events(0, this.#leaving.signal)) {
       if (event.type === 'exit') {
+        for (const type of ['stdout', 'stderr'] as const) pass(writing[type], type, streams[type].flush())
         // `exit 3` ends the command and the session.
         if (current) this.#end(current, event.exitCode, event.seq)
         break
@@ -205,8 +218,12 @@ export class ShellSession {
       const stream = streams[event.type]
       const begin = heldSince[event.type] ?? event.seq
       for (const piece of stream.push(event.data)) {
-        if (Buffer.isBuffer(piece)) continue
+        if (Buffer.isBuffer(piece)) {
+          pass(writing[event.type], event.type, piece)
+          continue
+        }
         const command = this.#commands.get(piece.execId)
+        writing[event.type] = piece.kind === 'begin' ? command : undefined
         if (piece.kind === 'begin') {
           current = command
           if (command) command.from = Math.min(command.from ?? Infinity, begin)
@@ -256,4 +273,8 @@ export class ShellSession {
     const { nonce } = this.#facts
     return { stdout: new MarkedStream(nonce), stderr: new MarkedStream(nonce) }
   }
+}
+
+function pass(command: SessionCommand | undefined, type: CommandOutput['type'], data: Buffer): void {
+  if (data.length > 0) command?.onOutput?.({ type, data })
 }
