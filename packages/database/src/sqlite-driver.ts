@@ -63,16 +63,22 @@ class SqliteDriver implements Driver {
   async init(): Promise<void> {
     await protectFiles(this.#file)
     const database = new DatabaseSync(this.#file, { timeout: 0 })
-    this.#connection = new SqliteConnection(database)
-    await this.#connection.patiently(() => allowShrinking(database, this.#file))
-    // A commit survives the death of this process. A power cut may lose the last commits, but never corrupts the file.
-    for (const pragma of [
-      'journal_mode = wal',
-      'synchronous = normal',
-      'foreign_keys = on',
-      'journal_size_limit = 16777216',
-    ])
-      await this.#connection.run(`pragma ${pragma}`)
+    const connection = new SqliteConnection(database)
+    try {
+      await connection.patiently(() => allowShrinking(database, this.#file))
+      // A commit survives the death of this process. A power cut may lose the last commits, but never corrupts the file.
+      for (const pragma of [
+        'journal_mode = wal',
+        'synchronous = normal',
+        'foreign_keys = on',
+        'journal_size_limit = 16777216',
+      ])
+        await connection.run(`pragma ${pragma}`)
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+    this.#connection = connection
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
