@@ -4,6 +4,8 @@
 //   DatabaseLocation
 //   FullDiskRules
 //   Migration
+//   Reserve
+//   ReserveOptions
 //   Schema
 //   databaseError
 //   diskFull
@@ -87,6 +89,19 @@ export interface Place {
     readonly row: string;
 }
 
+export declare class Reserve {
+    constructor(databaseFile: string, { mostBytes, stays }?: ReserveOptions);
+    get spent(): boolean;
+    take(): void;
+    spend(): boolean;
+    remove(): void;
+}
+
+export interface ReserveOptions {
+    readonly mostBytes?: number;
+    readonly stays?: boolean;
+}
+
 export interface Schema {
     readonly program: string;
     readonly versionTable: string;
@@ -133,7 +148,7 @@ export interface SealedValuesOptions extends SealedSchema {
     readonly protectOnlyKeys?: boolean;
 }
 
-export declare function databaseError(error: unknown): unknown;
+export declare function databaseError(error: unknown, file?: string): unknown;
 
 export declare function diskFull(cause?: Error): SandboxError;
 

@@ -24,8 +24,9 @@ function printVersion() {
 
 async function start() {
   cacheCompiledCode()
-  const { main, exitWhenOutputFails } = await load()
+  const { main, exitWhenOutputFails, showWarnings } = await load()
   exitWhenOutputFails()
+  showWarnings()
   process.exitCode = await main(process.argv)
 }
 

@@ -14,6 +14,7 @@ import type { RunOptions } from './run.ts'
 import { addSandboxCommands } from './sandbox/register/index.ts'
 
 export { exitWhenOutputFails } from './output.ts'
+export { showWarnings } from './warnings.ts'
 
 /**
  * The command line: takes arguments, returns the exit code. Our own failures exit with 125, to distinguish them from

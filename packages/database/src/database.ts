@@ -36,7 +36,7 @@ export class Database<Tables> {
       return database
     } catch (error) {
       await database.close()
-      throw databaseError(error)
+      throw databaseError(error, 'file' in location ? location.file : undefined)
     }
   }
 

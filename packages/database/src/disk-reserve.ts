@@ -1,7 +1,13 @@
-import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import path from 'node:path'
 
-const mostBytes = 4 * 1024 * 1024
+export interface ReserveOptions {
+  /** Less is reserved on a disk with little room. */
+  readonly mostBytes?: number
+  /** The reserve outlives this process, so that short programs need not write it each time. Its file has another name. */
+  readonly stays?: boolean
+}
+
 const leastBytes = 64 * 1024
 
 /**
@@ -13,10 +19,15 @@ const leastBytes = 64 * 1024
  */
 export class Reserve {
   readonly #file: string
+  readonly #mostBytes: number
+  readonly #stays: boolean
   #state: 'none' | 'held' | 'spent' = 'none'
 
-  constructor(databaseFile: string) {
-    this.#file = `${databaseFile}.reserve`
+  constructor(databaseFile: string, { mostBytes = 4 * 1024 * 1024, stays = false }: ReserveOptions = {}) {
+    this.#file = `${databaseFile}.${stays ? 'spare' : 'reserve'}`
+    this.#mostBytes = mostBytes
+    this.#stays = stays
+    if (stays && existsSync(this.#file)) this.#state = 'held'
   }
 
   get spent(): boolean {
@@ -27,7 +38,7 @@ export class Reserve {
   take(): void {
     if (this.#state === 'held') return
     const { bavail, bsize } = statfsSync(path.dirname(this.#file))
-    const bytes = Math.min(mostBytes, Math.floor((bavail * bsize) / 8))
+    const bytes = Math.min(this.#mostBytes, Math.floor((bavail * bsize) / 8))
     if (bytes < leastBytes) return
     try {
       const fd = openSync(this.#file, 'w', 0o600)
@@ -53,7 +64,8 @@ export class Reserve {
     return true
   }
 
+  /** At the end of this process. */
   remove(): void {
-    rmSync(this.#file, { force: true })
+    if (!this.#stays) rmSync(this.#file, { force: true })
   }
 }

@@ -77,6 +77,23 @@ describe('another program’s lock', () => {
   })
 })
 
+it('another program’s lock is waited for by a process that seldom runs', async () => {
+  const other = new DatabaseSync(file)
+  other.exec('begin immediate')
+  const added = notes.add('a', '').then(
+    () => 'added',
+    (error: unknown) => error,
+  )
+  // On a busy machine, a process has few tries within the limit of 5 s. Another one may hold the lock at each of them.
+  for (let pause = 0; pause < 11; pause += 1) {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600)
+    await new Promise((resolve) => setTimeout(resolve, 60))
+  }
+  other.close()
+  expect(await added).toBe('added')
+  expect(await notes.ids()).toEqual(['a'])
+})
+
 /** Holds SQLite's locks for use (128), writing (120) and recovery (122) of an empty index until its stdin ends. */
 const recovering = `
 import fcntl, os, sys

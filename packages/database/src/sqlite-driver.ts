@@ -46,6 +46,8 @@ export class SqliteDialect implements Dialect {
 
 /** How long another process may hold the database before calls fail. */
 const busyMs = 5_000
+/** A process that seldom runs has few tries in `busyMs`, and others may use the database at each of them. */
+const leastTries = 50
 /** After this long without a refusal, the next lock counts as a new one. */
 const sameLockMs = 1_000
 const statementsKept = 256
@@ -63,16 +65,22 @@ class SqliteDriver implements Driver {
   async init(): Promise<void> {
     await protectFiles(this.#file)
     const database = new DatabaseSync(this.#file, { timeout: 0 })
-    this.#connection = new SqliteConnection(database)
-    await this.#connection.patiently(() => allowShrinking(database, this.#file))
-    // A commit survives the death of this process. A power cut may lose the last commits, but never corrupts the file.
-    for (const pragma of [
-      'journal_mode = wal',
-      'synchronous = normal',
-      'foreign_keys = on',
-      'journal_size_limit = 16777216',
-    ])
-      await this.#connection.run(`pragma ${pragma}`)
+    const connection = new SqliteConnection(database)
+    try {
+      await connection.patiently(() => allowShrinking(database, this.#file))
+      // A commit survives the death of this process. A power cut may lose the last commits, but never corrupts the file.
+      for (const pragma of [
+        'journal_mode = wal',
+        'synchronous = normal',
+        'foreign_keys = on',
+        'journal_size_limit = 16777216',
+      ])
+        await connection.run(`pragma ${pragma}`)
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+    this.#connection = connection
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
@@ -120,8 +128,8 @@ class SqliteDriver implements Driver {
 class SqliteConnection implements DatabaseConnection {
   readonly database: DatabaseSync
   readonly #statements = new Map<string, Prepared>()
-  /** When another process was first and last seen holding the lock. */
-  #locked: { since: number; last: number } | undefined
+  /** When another process was first and last seen holding the lock, and how often. */
+  #locked: { since: number; last: number; tries: number } | undefined
 
   constructor(database: DatabaseSync) {
     this.database = database
@@ -155,12 +163,16 @@ class SqliteConnection implements DatabaseConnection {
       } catch (error) {
         if (!isBusy(error)) throw error
         const now = performance.now()
-        const { since, last } = this.#locked ?? { since: now, last: now }
-        this.#locked = { since: now - last > sameLockMs ? now : since, last: now }
-        if (now - this.#locked.since > busyMs) throw error
+        const { since, tries } = this.#sameLock(now) ?? { since: now, tries: 0 }
+        this.#locked = { since, last: now, tries: tries + 1 }
+        if (now - since > busyMs && tries >= leastTries) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, waitMs))
     }
+  }
+
+  #sameLock(now: number) {
+    return this.#locked && now - this.#locked.last <= sameLockMs ? this.#locked : undefined
   }
 
   #execute<R>({ sql, parameters }: CompiledQuery): QueryResult<R> {

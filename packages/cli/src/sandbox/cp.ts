@@ -56,7 +56,13 @@ async function upload({ handle, meter, signal }: Copying, from: string, to: stri
     await files.writeFile(to, counted(process.stdin, meter), { signal })
     return { files: 1, bytes: meter.done, skipped: [] }
   }
-  const facts = await stat(from)
+  const facts = await stat(from).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ENOENT' && cause.code !== 'ENOTDIR') throw cause
+    throw new SandboxError('file_not_found', `${from} does not exist on this machine.`, {
+      cause,
+      hint: 'Check the path.',
+    })
+  })
   const there = await statOrNothing(handle, to, signal)
   const place = there?.type === 'directory' ? path.posix.join(to, path.basename(path.resolve(from))) : to
   if (!facts.isDirectory()) {

@@ -49,7 +49,11 @@ export async function create(argument: string | undefined, given: CreateOptions)
   const { record } = await interruptible(
     (signal) =>
       withSteps((onProgress) =>
-        opened.sandboxes.create({ ...registryOptions(asked), name, signal, onProgress }),
+        opened.sandboxes
+          .create({ ...registryOptions(asked), name, signal, onProgress })
+          .catch((error: unknown) => {
+            throw asked.snapshot === undefined ? error : snapshotError(error)
+          }),
       ),
     {
       first: `interrupted; removing what was made of ${name}. Press Ctrl-C again to leave at once.`,
@@ -62,6 +66,15 @@ export async function create(argument: string | undefined, given: CreateOptions)
   await warnWithoutWorker(opened.registry, name, asked)
   if (process.stdout.isTTY && !options.json) say(`Use it: sandkasten sandbox exec ${record.name} -- COMMAND`)
   return 0
+}
+
+/** The hints of providers name commands of their own. */
+function snapshotError(error: unknown): unknown {
+  if (!SandboxError.is(error, 'not_found')) return error
+  return new SandboxError('not_found', error.message, {
+    cause: error,
+    hint: 'List the snapshots of a provider: sandkasten sandbox snapshots --provider PROVIDER.',
+  })
 }
 
 /** A readable name that no sandbox has. */

@@ -28,16 +28,18 @@ export async function setSecret(name: string, options: SecretOptions & ValueOpti
 export async function listSecrets(options: SecretOptions): Promise<number> {
   await using opened = await openHere()
   const secrets = await opened.registry.secrets.list()
-  print(options.json, secrets, () =>
-    table(
-      [{ title: 'NAME', min: 8 }, 'VERSION', { title: 'CHANGED', drop: 1 }],
-      secrets.map(({ name, version, updatedAt }) => [
-        name,
-        String(version),
-        timeText(updatedAt.toISOString(), options),
-      ]),
-    ),
-  )
+  const rows = () =>
+    secrets.map(({ name, version, updatedAt }) => [
+      name,
+      String(version),
+      timeText(updatedAt.toISOString(), options),
+    ])
+  if (secrets.length === 0 && !options.json)
+    say('No secrets yet. Set one: sandkasten sandbox secret set NAME')
+  else
+    print(options.json, secrets, () =>
+      table([{ title: 'NAME', min: 8 }, 'VERSION', { title: 'CHANGED', drop: 1 }], rows()),
+    )
   return 0
 }
 
@@ -49,7 +51,7 @@ export async function deleteSecrets(names: readonly string[], options: SecretOpt
     async (name) => {
       const { existed, sandboxes, failed } = await opened.registry.secrets.delete(name)
       if (!existed)
-        throw new SandboxError('not_found', `There is no secret ${JSON.stringify(name)}.`, {
+        throw new SandboxError('not_found', `There is no secret “${name}”.`, {
           hint: 'See sandkasten sandbox secret list.',
         })
       reportFailed(failed)

@@ -31,7 +31,10 @@ describe('sandkasten sandbox says what to do next', () => {
     [['rename', 'frontend', 'Bad Name'], /cannot be the name/],
     [['cp', 'a', 'b'], /NAME:path/],
     [['cp', 'frontend:none', '.'], /does not exist in the sandbox/],
-    [['cp', '/no/such/file', 'frontend:'], /ENOENT/],
+    [['cp', '/no/such/file', 'frontend:'], /\/no\/such\/file does not exist on this machine/],
+    [['create', '--provider', 'local', '--snapshot', 'none'], /none[\s\S]*sandkasten sandbox snapshots/],
+    [['create', '--provider', 'local', '--repo', 'http://127.0.0.1:9/x'], /--git-token-env VARIABLE/],
+    [['secret', 'delete', 'none'], /“none”[\s\S]*sandkasten sandbox secret list/],
     [['exec', '--timeout', 'soon', 'frontend', '--', 'ls'], /90s, 30m, 2h or 7d/],
     [['create', '--port', '0'], /1 to 65535/],
     [['create', '--option', 'x'], /pids=64/],
@@ -56,6 +59,14 @@ describe('sandkasten sandbox says what to do next', () => {
     expect(await place.run(['exec', '--timeout', '0.3', 'frontend', '--', 'sleep', '100'])).toMatchObject({
       code: 124,
       stderr: expect.stringContaining('--timeout'),
+    })
+  })
+
+  it('warns of a provider that does not isolate, in one line', async () => {
+    const ran = await place.run(['exec', 'frontend', '--', 'true'], { env: { NODE_NO_WARNINGS: '' } })
+    expect(ran).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/^sandkasten: Local sandboxes are not isolated: .*\n$/),
     })
   })
 

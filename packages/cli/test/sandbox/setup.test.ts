@@ -117,6 +117,7 @@ describe('a secret of a provider', () => {
     ],
     [['--api-key', 'S'], '--api-key needs a provider.'],
     [['daemon', '--api-key', 'S'], 'The provider daemon needs --url.'],
+    [['vercel', '--token', 'S'], 'The provider vercel needs --team-id, --project-id.'],
     [['daemon', '--url'], '--url needs a value.'],
     [['daemon', '--url', 'https://S@example.com', '--api-key', 'S'], 'user name'],
   ])('in a wrong place is not repeated: %j', async (args, message) => {

@@ -3,7 +3,9 @@ import { SandboxError } from '@sandkasten/sdk'
 /** The reason that a row keeps: the error's message and hint, without these secrets. The store bounds its length. */
 export function reasonText(error: unknown, secrets: Iterable<string | undefined> = []): string {
   const text = error instanceof Error ? error.message : String(error)
-  const said = SandboxError.is(error) && error.hint ? `${text} ${error.hint}` : text
+  // The message may end with the words of a program.
+  const sentence = /[.!?…]$/.test(text) ? text : `${text}.`
+  const said = SandboxError.is(error) && error.hint ? `${sentence} ${error.hint}` : text
   return redacted(said, secrets)
 }
 

@@ -213,10 +213,21 @@ describeOnEachDatabase('a resume that fails', (newDatabase) => {
       throw new Error('A defect of the caller.')
     }
     const steps: ProgressStep[] = []
-    const resumed = await Promise.all([
-      registry.sandboxes.resume('demo', { onProgress }),
-      registry.sandboxes.resume('demo', { onProgress: (step) => steps.push(step) }),
-    ])
+    const starting = gate()
+    wrapped.instead.start = async (real) => {
+      await starting.pass()
+      return real()
+    }
+    const first = registry.sandboxes.resume('demo', { onProgress })
+    await starting.reached
+    // Also a caller who joins after the step was told.
+    const second = registry.sandboxes.resume('demo', {
+      onProgress: (step) => {
+        steps.push(step)
+        starting.open()
+      },
+    })
+    const resumed = await Promise.all([first, second])
     expect(resumed.map(({ incarnation }) => incarnation)).toEqual([2, 2])
     expect(steps.map(({ step }) => step)).toEqual(['start'])
   })

@@ -11,6 +11,8 @@ interface Flight<T> {
   readonly result: Promise<T>
   readonly stop: AbortController
   readonly passengers: Set<Passenger>
+  /** What runs now, for a caller who joins later. */
+  step?: ProgressStep
 }
 
 /**
@@ -38,6 +40,7 @@ export class SingleFlight<T> {
     const stop = new AbortController()
     const passengers = new Set<Passenger>()
     const onProgress = (step: ProgressStep) => {
+      flight.step = step
       for (const passenger of passengers) tell(passenger, step)
     }
     // Starts later, so that the first caller hears its progress.
@@ -45,13 +48,14 @@ export class SingleFlight<T> {
       .then(() => run({ signal: stop.signal, onProgress }))
       .finally(() => this.#flights.delete(key))
     result.catch(() => {})
-    const flight = { result, stop, passengers }
+    const flight: Flight<T> = { result, stop, passengers }
     this.#flights.set(key, flight)
     return flight
   }
 
   async #board(flight: Flight<T>, passenger: Passenger): Promise<T> {
     flight.passengers.add(passenger)
+    if (flight.step) tell(passenger, flight.step)
     const { signal } = passenger
     try {
       return await abortable(flight.result, signal)

@@ -129,7 +129,10 @@ describe('the registry’s file', () => {
   it('that is no database is an error', async () => {
     const file = path.join(folder, 'a.db')
     await writeFile(file, 'not a database '.repeat(100))
-    await expect(openStore({ file })).rejects.toMatchObject({ name: 'SandboxError' })
+    await expect(openStore({ file })).rejects.toMatchObject({
+      name: 'SandboxError',
+      message: `The database’s file ${file} is damaged, or is not a database.`,
+    })
     await chmod(file, 0o600)
   })
 
@@ -159,6 +162,33 @@ describe('the registry’s file', () => {
         await rm(filler)
         await store.sandboxes.insert(sandboxRow({ name: 'after', settings }))
         await store.close()
+      } finally {
+        execFileSync('umount', ['-l', disk])
+      }
+    })
+
+    it('is opened and changed with the space that it reserved', async () => {
+      const disk = path.join(folder, 'disk')
+      await mkdir(disk)
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'sk-registry', disk])
+      const fill = (name: string) => writeFile(path.join(disk, name), Buffer.alloc(9_000_000)).catch(() => {})
+      const location = { file: path.join(disk, 'a.db') }
+      try {
+        const before = await openStore(location)
+        await before.sandboxes.insert(sandboxRow({ name: 'before' }))
+        await before.close()
+        await fill('filler')
+        const store = await openStore(location)
+        await store.sandboxes.insert(sandboxRow({ name: 'after' }))
+        expect(await store.sandboxes.names(home)).toEqual(['after', 'before'])
+        await store.close()
+        // Without the reserve, even a reader has no room.
+        await fill('filler of the reserve')
+        await expect(openStore(location)).rejects.toMatchObject({ code: 'disk_full' })
+        await rm(path.join(disk, 'filler'))
+        const again = await openStore(location)
+        expect(await again.sandboxes.names(home)).toEqual(['after', 'before'])
+        await again.close()
       } finally {
         execFileSync('umount', ['-l', disk])
       }

@@ -4,12 +4,13 @@ import {
   type DatabaseLocation,
   databaseError,
   migrate,
+  Reserve,
 } from '@sandkasten/database'
 import { SealedValues } from '@sandkasten/database/sealed'
 import { SandboxError } from '@sandkasten/sdk'
 import { type Kysely, sql } from 'kysely'
 import { DueRows } from './due.ts'
-import { storeError, withSandboxErrors } from './errors.ts'
+import { type WithReserve, withReserve, withSandboxErrors } from './errors.ts'
 import { Facts } from './facts.ts'
 import { Holds } from './holds.ts'
 import { defaultLocation } from './location.ts'
@@ -26,6 +27,9 @@ export interface StoreOptions {
   readonly now?: () => number
 }
 
+/** Enough to open the database and to destroy sandboxes on a full disk. */
+const reservedBytes = 512 * 1024
+
 /** The registry's database. Every method throws a `SandboxError` only, and then it has changed nothing. */
 export class Store {
   readonly kind: DatabaseKind
@@ -39,18 +43,18 @@ export class Store {
   readonly sealed: SealedValues
   readonly #database: Database<Tables>
 
-  constructor(database: Database<Tables>, { now = Date.now }: StoreOptions = {}) {
+  constructor(database: Database<Tables>, { reserve, now = Date.now }: StoreOptions & WithReserve = {}) {
     const { db, kind } = database
     this.#database = database
     this.kind = kind
-    this.sandboxes = withSandboxErrors(new Sandboxes(db, now))
-    this.threads = withSandboxErrors(new Threads(db))
-    this.holds = withSandboxErrors(new Holds(db))
-    this.due = withSandboxErrors(new DueRows(db))
-    this.providers = withSandboxErrors(new ProviderRows(db))
-    this.secrets = withSandboxErrors(new SecretRows(db))
-    this.facts = withSandboxErrors(new Facts(db))
-    this.sealed = withSandboxErrors(new SealedValues(db, kind, sealedSchema))
+    this.sandboxes = withSandboxErrors(new Sandboxes(db, now), reserve)
+    this.threads = withSandboxErrors(new Threads(db), reserve)
+    this.holds = withSandboxErrors(new Holds(db), reserve)
+    this.due = withSandboxErrors(new DueRows(db), reserve)
+    this.providers = withSandboxErrors(new ProviderRows(db), reserve)
+    this.secrets = withSandboxErrors(new SecretRows(db), reserve)
+    this.facts = withSandboxErrors(new Facts(db), reserve)
+    this.sealed = withSandboxErrors(new SealedValues(db, kind, sealedSchema), reserve)
   }
 
   close(): Promise<void> {
@@ -61,16 +65,24 @@ export class Store {
 /** Opens the database, and migrates its tables to the newest version. Default: see `defaultLocation`. */
 export async function openStore(location?: DatabaseLocation, options?: StoreOptions): Promise<Store> {
   const where = location ?? (await defaultLocation())
-  let database: Database<Tables> | undefined
+  const file = 'file' in where ? where.file : undefined
+  // It stays when this process ends, because each short command would write it again.
+  const reserve =
+    file === undefined ? undefined : new Reserve(file, { mostBytes: reservedBytes, stays: true })
+  const database = await withReserve(() => openMigrated(where), { reserve, file })
+  reserve?.take()
+  return new Store(database, { ...options, reserve })
+}
+
+async function openMigrated(where: DatabaseLocation): Promise<Database<Tables>> {
+  const database = await Database.connect<Tables>(where)
   try {
-    // Not `Database.open`: that reserves 4 MiB of disk, which each short command would write and remove again.
-    database = await Database.connect<Tables>(where)
     if (!(await isMigrated(database.db)))
       await migrate(database.db as unknown as Kysely<unknown>, database.kind, schema)
-    return new Store(database, options)
+    return database
   } catch (error) {
-    await database?.close().catch(() => {})
-    throw storeError(error)
+    await database.close().catch(() => {})
+    throw error
   }
 }
 

@@ -118,6 +118,22 @@ describeOnEachDatabase('uses', (place) => {
     expect(await store.holds.all()).toEqual([])
   })
 
+  it('does not come back after a release that overtook the beat', async () => {
+    uses = usesOfProcess(20)
+    const leave = await begin('t1')
+    const [first] = await store.holds.of([row.id])
+    const insert = store.holds.insert.bind(store.holds)
+    const comesBack = vi.spyOn(store.holds, 'insert').mockImplementationOnce(async (...args) => {
+      await leave()
+      return insert(...args)
+    })
+    await store.holds.release(first!.id)
+    await expect.poll(() => comesBack.mock.settledResults.length).toBe(1)
+    expect(comesBack.mock.settledResults[0]).toEqual({ type: 'fulfilled', value: true })
+    await expect.poll(() => store.holds.all()).toEqual([])
+    comesBack.mockRestore()
+  })
+
   it('removes a row later that the database did not let it remove', async () => {
     uses = usesOfProcess(20)
     const leave = await begin('t1')

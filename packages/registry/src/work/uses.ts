@@ -154,9 +154,16 @@ export class Uses {
     for (const use of this.#own.values()) if (await use.inserted.catch(() => false)) own.set(use.row.id, use)
     for (const id of await this.#holds.beat([...own.keys()])) own.delete(id)
     // Another machine took this process for dead, because it was suspended or cut off from the database.
-    for (const use of own.values())
-      if ([...this.#own.values()].includes(use))
-        await this.#holds.insert({ ...use.row, created_at: this.#now() }, use)
+    for (const use of own.values()) {
+      if (!this.#isOwn(use)) continue
+      const inserted = await this.#holds.insert({ ...use.row, created_at: this.#now() }, use)
+      // It may have been released while the database worked.
+      if (inserted && !this.#isOwn(use)) await this.#release(use.row.id)
+    }
+  }
+
+  #isOwn(use: OwnUse): boolean {
+    return [...this.#own.values()].includes(use)
   }
 }
 

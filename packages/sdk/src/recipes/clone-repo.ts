@@ -79,8 +79,12 @@ function cloneError({ url, token, username }: CloneRepoOpts, result: CommandResu
     {
       hint:
         token === undefined
-          ? 'Check url and branch; for a private repository pass token.'
-          : 'Check url and branch, and that the token can read this repository.',
+          ? {
+              sdk: 'Check url and branch; for a private repository pass token.',
+              http: 'Check the address and the branch; a private repository needs a token.',
+              cli: 'Check the address; for a private repository pass --git-token-env VARIABLE.',
+            }
+          : 'Check the address and the branch, and that the token can read this repository.',
       details: { exitCode: result.exitCode },
     },
   )

@@ -128,7 +128,9 @@ function fromVariables(
 function incomplete(kind: ProviderKind, settings: Readonly<Record<string, string>>): SandboxError {
   const sets = requiredSets(kind).map((set) => kind.fields.filter(({ name }) => set.includes(name)))
   const lacks = (set: typeof kind.fields) => set.filter(({ name }) => settings[name] === undefined)
-  const [nearest] = sets.toSorted((a, b) => lacks(a).length - lacks(b).length)
+  const given = (set: typeof kind.fields) => set.length - lacks(set).length
+  // The alternative that the user has begun, then the smallest one.
+  const [nearest] = sets.toSorted((a, b) => given(b) - given(a) || lacks(a).length - lacks(b).length)
   const names = lacks(nearest!).map(({ flag }) => `--${flag}`)
   const all = sets.map((set) =>
     set.map(({ flag, variable }) => (variable ? `--${flag} (or ${variable})` : `--${flag}`)),

@@ -243,14 +243,8 @@ function makeAccount(home: string, shell: string): string {
 }
 
 function removeAccount(name: string): void {
-  for (const pid of execFileSync('sh', ['-c', `ps -o pid= -u ${name}; true`], { encoding: 'utf8' })
-    .split(/\s+/)
-    .filter(Boolean)) {
-    try {
-      process.kill(Number(pid), 'SIGKILL')
-    } catch {
-      // The process has already ended.
-    }
-  }
+  // A process that was killed may take a moment to end, and `userdel` refuses until then.
+  const killAll = `while pids=$(ps -o pid= -u ${name}); do kill -9 $pids 2>&-; sleep 0.02; done`
+  execFileSync('sh', ['-c', killAll], { stdio: 'ignore', timeout: 30_000 })
   execFileSync('userdel', [name], { stdio: 'ignore' })
 }
