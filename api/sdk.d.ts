@@ -171,6 +171,7 @@
 //   abortedError
 //   asBytes
 //   checkCount
+//   checkKnown
 //   checkMs
 //   checkRuntimes
 //   checkSecretValue
@@ -1155,7 +1156,7 @@ export interface ExecResult {
 
 export interface ExecuteOptions extends CallOptions {
     cwd?: string | undefined;
-    env?: Readonly<Record<string, string>> | undefined;
+    env?: Environment | undefined;
     timeout?: number | undefined;
     sudo?: boolean | undefined;
     maxOutputBytes?: number | undefined;
@@ -3554,6 +3555,8 @@ export declare function autoDetectProvider({ env, onDecision, }?: AutoDetectOpti
 export declare const behaviours: readonly Behaviour[];
 
 export declare function checkCount(value: unknown, option: string, max: number): number;
+
+export declare function checkKnown(options: object, known: readonly string[], call: string): void;
 
 export declare function checkMs(value: unknown, option: string): number;
 
