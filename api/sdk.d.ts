@@ -3,7 +3,6 @@
 //   AbilityLevel
 //   AbilityOf
 //   AbilityParts
-//   Absent
 //   AllCapabilities
 //   AutoSnapshotOptions
 //   Beat
@@ -471,9 +470,7 @@ export interface AbilityParts<C extends Capabilities = Capabilities> {
     };
 }
 
-export type Absent<Methods, A extends Ability> = {
-    [M in keyof Methods]: Methods[M] extends (...args: infer Args) => infer Result ? (this: Needs<A>, ...args: Args) => Result : Methods[M];
-};
+type Absent<Method, A extends Ability> = Method extends (...args: infer Args) => infer Result ? (this: Needs<A>, ...args: Args) => Result : Method;
 
 export interface Access {
     readonly writablePaths: readonly string[];
@@ -1939,6 +1936,10 @@ export interface NormalTransform extends RequestTransform {
     readonly headers: Readonly<Record<string, string | SecretValue>>;
 }
 
+type Offered<C extends Capabilities, A extends Ability, Own, General> = {
+    [M in keyof Own]: Offers<C, A> extends true ? Own[M] : Absent<General[M & keyof General], A>;
+};
+
 export type Offers<C extends Capabilities, A extends Ability> = C extends {
     readonly [K in A]: AbilityLevel;
 } ? true : IsUnknown<C>;
@@ -2019,7 +2020,7 @@ export interface Page<T> extends Array<T> {
     nextCursor?: string;
 }
 
-export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offers<C, A> extends true ? PartOf<A, F, C> : Absent<PartOf<A, F>, A>;
+export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offered<C, A, PartOf<A, F, C>, PartOf<A, F>>;
 
 export type PartOf<A extends Ability, F extends Facet, C extends Capabilities = Capabilities> = AbilityParts<C>[A] extends {
     readonly [K in F]: infer Part;
