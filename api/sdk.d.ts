@@ -2551,8 +2551,8 @@ export interface SandboxCore<C extends Capabilities = Capabilities, Process exte
     readonly network?: Network;
     status(options?: CallOptions): Promise<SandboxStatus>;
     info(options?: CallOptions): Promise<SandboxInfo>;
-    runCommand(options: RunCommandOptions): Promise<CommandResult>;
     runCommand(options: DetachedCommandOptions): Promise<Process>;
+    runCommand(options: RunCommandOptions): Promise<CommandResult>;
     spawn(options: SpawnOptions): Promise<Process>;
     readonly files: Files;
     readFile(remotePath: string, options?: CallOptions): Promise<Bytes>;

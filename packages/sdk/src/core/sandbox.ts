@@ -105,8 +105,8 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     return this.#driver.info(options)
   }
 
-  runCommand(options: RunCommandOptions): Promise<CommandResult>
   runCommand(options: DetachedCommandOptions): Promise<ProcessHandle>
+  runCommand(options: RunCommandOptions): Promise<CommandResult>
   async runCommand(
     options: RunCommandOptions | DetachedCommandOptions,
   ): Promise<CommandResult | ProcessHandle> {

@@ -87,8 +87,8 @@ class Wrap {
 
   #runCommand(run: SandboxCore['runCommand']): SandboxCore['runCommand'] {
     const wrapped = (handle: ProcessCore) => this.#process(handle)
-    function runCommand(options: RunCommandOptions): Promise<CommandResult>
     function runCommand(options: DetachedCommandOptions): Promise<ProcessCore>
+    function runCommand(options: RunCommandOptions): Promise<CommandResult>
     function runCommand(options: RunCommandOptions | DetachedCommandOptions) {
       return options?.detached ? run(options).then(wrapped) : run(options)
     }

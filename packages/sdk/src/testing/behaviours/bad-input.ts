@@ -113,7 +113,7 @@ export const badInput = group('bad input', [
     async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),
     async () => (await t.spawn(sandbox, t.commands.wait())).kill(9 as unknown as 'SIGTERM'),
   ]),
-  refused('bad-process-id', 'A execId that could be a path or an option is rejected', (sandbox, t) =>
+  refused('bad-process-id', 'An execId that could be a path or an option is rejected', (sandbox, t) =>
     ['', '../x', 'a/b', '-x', 'a b', 'x'.repeat(101)].map(
       (execId) => () => sandbox.spawn({ ...t.commands.exit(0), execId }),
     ),
