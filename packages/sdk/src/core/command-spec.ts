@@ -1,4 +1,5 @@
 import { SandboxError } from '../errors.ts'
+import { checkObject } from '../shared/known-options.ts'
 import { chunksOf } from '../shared/output/bytes.ts'
 import type { SpawnOptions } from '../spec/index.ts'
 import type { ProcessSpec } from './driver.ts'
@@ -63,12 +64,9 @@ export function withLineHint(error: unknown, { cmd, args }: ProcessSpec): unknow
 }
 
 function checkOptions(options: unknown, known: readonly string[], call: string): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    throw invalid(
-      `${call} takes an object of options.`,
-      "For example { cmd: 'ls', args: ['-l'] }. For a line: { cmd: 'sh', args: ['-c', line] }.",
-    )
-  checkKnown(options, known, call)
+  const example = "For example { cmd: 'ls', args: ['-l'] }. For a line: { cmd: 'sh', args: ['-c', line] }."
+  checkObject(options, call, example)
+  checkKnown(options as object, known, call)
 }
 
 const spawnOptions = [

@@ -2,8 +2,7 @@ import { SandboxError } from '../errors.ts'
 
 /** Throws `invalid_argument` for an unknown option. The hint suggests a similar one. */
 export function checkKnown(options: object, known: readonly string[], call: string): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    throw refusal(`${call} takes an object of options.`, `It takes: ${known.join(', ')}.`)
+  checkObject(options, call, `It takes: ${known.join(', ')}.`)
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
     const near = nearest(key, known)
@@ -12,6 +11,12 @@ export function checkKnown(options: object, known: readonly string[], call: stri
       near === undefined ? `It takes: ${known.join(', ')}.` : `Did you mean \`${near}\`?`,
     )
   }
+}
+
+/** Throws `invalid_argument` if the options are not an object. */
+export function checkObject(options: unknown, call: string, hint: string): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw refusal(`${call} takes an object of options.`, hint)
 }
 
 function refusal(message: string, hint: string): SandboxError {
