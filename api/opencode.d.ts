@@ -205,13 +205,16 @@ export interface RunContext {
 
 export interface SandboxOnly {
     readonly env: Readonly<Record<string, string>>;
+    readonly directory: string;
     readonly permission: PermissionRule[];
 }
 
 export interface SandboxOnlyOptions {
     readonly server?: string;
     readonly mcp?: Readonly<Record<string, unknown>>;
+    readonly config?: Readonly<Record<string, unknown>>;
     readonly alsoAllow?: readonly string[];
+    readonly directory?: string;
 }
 
 export type ServerAgentName = 'opencode';
@@ -263,6 +266,6 @@ export declare function openWorktree(handle: SandboxCore, options: OpenWorktreeO
 
 export declare function runAgent(handle: SandboxCore, name: AgentName, prompt: string, options?: RunAgentOptions): Promise<AgentRun>;
 
-export declare function sandboxOnly(options?: SandboxOnlyOptions): SandboxOnly;
+export declare function sandboxOnly(options?: SandboxOnlyOptions): Promise<SandboxOnly>;
 
 export declare function waitForHealth(url: string, options?: WaitForHealthOptions): Promise<Health>;

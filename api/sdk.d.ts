@@ -3,7 +3,6 @@
 //   AbilityLevel
 //   AbilityOf
 //   AbilityParts
-//   Absent
 //   AllCapabilities
 //   AutoSnapshotOptions
 //   Beat
@@ -171,6 +170,7 @@
 //   abortedError
 //   asBytes
 //   checkCount
+//   checkKnown
 //   checkMs
 //   checkRuntimes
 //   checkSecretValue
@@ -470,9 +470,7 @@ export interface AbilityParts<C extends Capabilities = Capabilities> {
     };
 }
 
-export type Absent<Methods, A extends Ability> = {
-    [M in keyof Methods]: Methods[M] extends (...args: infer Args) => infer Result ? (this: Needs<A>, ...args: Args) => Result : Methods[M];
-};
+type Absent<Method, A extends Ability> = Method extends (...args: infer Args) => infer Result ? (this: Needs<A>, ...args: Args) => Result : Method;
 
 export interface Access {
     readonly writablePaths: readonly string[];
@@ -1155,7 +1153,7 @@ export interface ExecResult {
 
 export interface ExecuteOptions extends CallOptions {
     cwd?: string | undefined;
-    env?: Readonly<Record<string, string>> | undefined;
+    env?: Environment | undefined;
     timeout?: number | undefined;
     sudo?: boolean | undefined;
     maxOutputBytes?: number | undefined;
@@ -1938,6 +1936,10 @@ export interface NormalTransform extends RequestTransform {
     readonly headers: Readonly<Record<string, string | SecretValue>>;
 }
 
+type Offered<C extends Capabilities, A extends Ability, Own, General> = {
+    [M in keyof Own]: Offers<C, A> extends true ? Own[M] : Absent<General[M & keyof General], A>;
+};
+
 export type Offers<C extends Capabilities, A extends Ability> = C extends {
     readonly [K in A]: AbilityLevel;
 } ? true : IsUnknown<C>;
@@ -2018,7 +2020,7 @@ export interface Page<T> extends Array<T> {
     nextCursor?: string;
 }
 
-export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offers<C, A> extends true ? PartOf<A, F, C> : Absent<PartOf<A, F>, A>;
+export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offered<C, A, PartOf<A, F, C>, PartOf<A, F>>;
 
 export type PartOf<A extends Ability, F extends Facet, C extends Capabilities = Capabilities> = AbilityParts<C>[A] extends {
     readonly [K in F]: infer Part;
@@ -2549,8 +2551,8 @@ export interface SandboxCore<C extends Capabilities = Capabilities, Process exte
     readonly network?: Network;
     status(options?: CallOptions): Promise<SandboxStatus>;
     info(options?: CallOptions): Promise<SandboxInfo>;
-    runCommand(options: RunCommandOptions): Promise<CommandResult>;
     runCommand(options: DetachedCommandOptions): Promise<Process>;
+    runCommand(options: RunCommandOptions): Promise<CommandResult>;
     spawn(options: SpawnOptions): Promise<Process>;
     readonly files: Files;
     readFile(remotePath: string, options?: CallOptions): Promise<Bytes>;
@@ -3554,6 +3556,8 @@ export declare function autoDetectProvider({ env, onDecision, }?: AutoDetectOpti
 export declare const behaviours: readonly Behaviour[];
 
 export declare function checkCount(value: unknown, option: string, max: number): number;
+
+export declare function checkKnown(options: object, known: readonly string[], call: string): void;
 
 export declare function checkMs(value: unknown, option: string): number;
 

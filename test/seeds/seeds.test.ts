@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { EngineProvider } from '@sandkasten/engine'
+import { EngineProvider } from '@sandkasten/engine'
 import type {
   CommandResult,
   DetachedCommandOptions,
@@ -13,8 +13,14 @@ import type {
   SandboxProvider,
   SandboxStatus,
 } from '@sandkasten/sdk'
+import { DaemonProvider } from '@sandkasten/sdk/daemon'
+import { DaytonaProvider } from '@sandkasten/sdk/daytona'
+import { E2BProvider } from '@sandkasten/sdk/e2b'
 import { LocalSandboxExecutor, type SandboxExecutor, VercelSandboxExecutor } from '@sandkasten/sdk/executor'
+import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
+import { SshProvider } from '@sandkasten/sdk/ssh'
+import { VercelProvider } from '@sandkasten/sdk/vercel'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import {
   reasonToSkipAnyone,
@@ -87,6 +93,23 @@ describe('the shapes of the Sandbox SDK seed', () => {
     expect((await sandbox.readFile('a')).toString()).toBe('text')
     expect(await sandbox.status()).toBe('running' satisfies SeedStatus)
     expect([await sandbox.destroy(), await sandbox.destroy()]).toEqual([true, false])
+  })
+})
+
+describe('create({ ports, runtime, envVars }) of the Sandbox SDK seed', () => {
+  it.each<SandboxProvider>([
+    new DaemonProvider({ url: 'http://127.0.0.1:1', apiKey: 'k' }),
+    new DaytonaProvider({ apiKey: 'k' }),
+    new E2BProvider({ apiKey: 'k' }),
+    new EngineProvider({ isolator: 'oci' }),
+    new EngineProvider({ isolator: 'docker' }),
+    new EngineProvider({ isolator: 'process', acceptNoIsolation: true }),
+    new LocalProvider({ acceptNoIsolation: true }),
+    new MemoryProvider(),
+    new SshProvider({ host: 'h', username: 'me', acceptNoIsolation: true }),
+    new VercelProvider({ token: 't', teamId: 't', projectId: 'p' }),
+  ])('is accepted by $name', ({ createOptions }) => {
+    expect([...createOptions]).toEqual(expect.arrayContaining(['ports', 'runtime', 'envVars']))
   })
 })
 

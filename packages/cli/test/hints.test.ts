@@ -70,7 +70,7 @@ describe('hints in the source', () => {
     ],
     [/engine\/src\/images\//, /--authfile|Dockerfile|skopeo/, 'sandkasten image only'],
     [/core\/(transfer|provider)\.ts/, /./, 'files and repositories of the caller’s machine: the SDK only'],
-    [/core\/split-output\.ts/, /process\./, 'the two streams of one process: the SDK only'],
+    [/core\/split-output\.ts/, /process\./, 'streams of a process: the SDK only'],
     [/api\/server\.ts/, /openapi\.json/, 'a route that does not exist: HTTP only'],
   ]
 

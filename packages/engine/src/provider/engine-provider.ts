@@ -6,6 +6,7 @@ import { type Capabilities, SandboxError, type SandboxInfo, type VolumeAdmin } f
 import { needHostRuntime } from '@sandkasten/sdk/internal'
 import { localDriver } from '@sandkasten/sdk/local'
 import {
+  checkKnown,
   checkRuntimes,
   DriverProvider,
   normalizeNetwork,
@@ -71,6 +72,23 @@ export interface EngineProviderOptions {
   acceptNoIsolation?: boolean
 }
 
+const known: ReadonlyArray<keyof EngineProviderOptions> = [
+  'isolator',
+  'pull',
+  'root',
+  'defaults',
+  'runtimes',
+  'openNetwork',
+  'secrets',
+  'egress',
+  'hostImage',
+  'oci',
+  'docker',
+  'prepareNext',
+  'onWarning',
+  'acceptNoIsolation',
+]
+
 /** Implements the provider contract with an isolator of this machine, in this process and without a daemon. */
 export class EngineProvider extends DriverProvider<EngineCapabilities> implements AsyncDisposable {
   readonly decision: EngineDecision
@@ -83,6 +101,8 @@ export class EngineProvider extends DriverProvider<EngineCapabilities> implement
   readonly #folders: Pick<EngineDriver, 'handOver' | 'close'>
 
   constructor(options: EngineProviderOptions = {}) {
+    checkKnown(options, known, 'EngineProvider')
+    checkKnown(options.defaults ?? {}, [...Object.keys(engineDefaults), 'diskMb'], '`defaults`')
     const decision = decideIsolator(options)
     const driver: ProviderDriver<Capabilities> = driverOf(decision.isolator, options)
     // On `process` the capabilities of the runner are absent, and calling one throws.

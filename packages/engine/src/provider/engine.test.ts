@@ -226,4 +226,14 @@ describe('the choice of an isolator', () => {
       expect.objectContaining({ code: 'invalid_argument' }),
     )
   })
+
+  it.each([
+    [{ isolater: 'oci' }, 'isolator'],
+    [{ defaults: { memoryMib: 512 } }, 'memoryMb'],
+    [{ defaults: { disk: 1 } }, 'diskMb'],
+  ])('refuses the unknown option in %o', (options, meant) => {
+    expect(() => new EngineProvider(options as never)).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', hint: `Did you mean \`${meant}\`?` }),
+    )
+  })
 })

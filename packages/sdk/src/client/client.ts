@@ -1,8 +1,10 @@
 import { SandboxError } from '../errors.ts'
+import { checkKnown } from '../shared/known-options.ts'
 import type { CallOptions } from '../spec/index.ts'
 import { type ConnectionOptions, daemonConnection } from './connection.ts'
 import type { EgressEvent, EgressEventsOptions, SecretInfo } from './egress.ts'
 import { Http, segment } from './http.ts'
+import { listOptions } from './known-options.ts'
 import { serverEvents } from './server-events.ts'
 import { Session } from './session.ts'
 import type {
@@ -71,6 +73,7 @@ export class SandboxClient {
 
   /** All matching sessions, newest first; with `limit`, one page of them. */
   async listSessions(options: ListSessionsOptions = {}): Promise<Page<SessionInfo>> {
+    checkKnown(options, listOptions, 'listSessions()')
     const { status, name, subject, labels = {}, limit, signal } = options
     const query = {
       status: typeof status === 'string' ? status : status?.join(','),
@@ -103,6 +106,7 @@ export class SandboxClient {
 
   /** Creates a folder that outlives sessions. Sessions mount it with `volumes`. Throws `conflict` if it exists. */
   async createVolume(name: string, options: CallOptions & { limitMb?: number } = {}): Promise<VolumeInfo> {
+    checkKnown(options, ['limitMb', 'signal'], 'createVolume()')
     const { limitMb, signal } = options
     const json = { name, limit_mb: limitMb }
     return volumeInfo(await this.#http.json('POST', '/v1/volumes', { json, signal }))

@@ -1,4 +1,5 @@
 import { SandboxError } from '../errors.ts'
+import { checkKnown } from '../shared/known-options.ts'
 
 /** Which daemon to use. Missing options come from the environment. */
 export interface ConnectionOptions {
@@ -20,6 +21,7 @@ export interface DaemonConnection {
 
 /** Options take precedence over the environment. Throws `invalid_argument` for missing or malformed values. */
 export function daemonConnection(options: ConnectionOptions = {}): DaemonConnection {
+  checkKnown(options, ['url', 'baseUrl', 'apiKey', 'fetch'], 'SandboxClient')
   const { fetch } = options
   if (options.url !== undefined && options.baseUrl !== undefined && options.url !== options.baseUrl)
     throw new SandboxError('invalid_argument', '`url` and `baseUrl` are both given and differ.', {

@@ -1,5 +1,5 @@
 import { SandboxError } from '../errors.ts'
-import { chunksOf, concat, streamOf } from '../shared/output/bytes.ts'
+import { chunksOf, concat, isBytesSource, streamOf } from '../shared/output/bytes.ts'
 import type {
   Bytes,
   BytesSource,
@@ -70,6 +70,14 @@ export class SessionFiles {
     data: BytesSource,
     options: CallOptions & { mode?: number | undefined; append?: boolean | undefined } = {},
   ): Promise<void> {
+    if (!isBytesSource(data))
+      throw new SandboxError(
+        'invalid_argument',
+        `The content of ${path} is neither text, bytes nor a stream.`,
+        {
+          hint: 'Pass a string, a Uint8Array, a ReadableStream or an async iterable.',
+        },
+      )
     const { mode, append, signal } = options
     const query = { path, mode: mode?.toString(8), append }
     const source = chunksOf(data)

@@ -1,6 +1,7 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError } from '../shared/calls/abort.ts'
 import { randomId } from '../shared/ids.ts'
+import { checkKnown } from '../shared/known-options.ts'
 import { concat, encode } from '../shared/output/bytes.ts'
 import { withOutput } from '../shared/output/partial.ts'
 import type { BytesSource, CallOptions, Environment, Network } from '../spec/index.ts'
@@ -8,6 +9,7 @@ import { Command } from './command.ts'
 import { type EgressEvent, type EgressEventsOptions, egressEvents } from './egress.ts'
 import { SessionFiles } from './files.ts'
 import { type Http, type RequestOptions, segment } from './http.ts'
+import { execOptions, runOptions, startOptions } from './known-options.ts'
 import { networkBody } from './network-wire.ts'
 import { errorOf } from './problem.ts'
 import { serverEvents } from './server-events.ts'
@@ -69,6 +71,7 @@ export class Session {
    * error of a cancelled command has its output so far in `details.output`.
    */
   async exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
+    checkKnown(options, execOptions, 'exec()')
     const { timeoutMs, shell, onOutput, maxOutputBytes, execId, signal } = options
     const json = { cmd, ...snake({ timeoutMs, shell, maxOutputBytes }) }
     if (!onOutput && !signal && execId === undefined && (timeoutMs ?? 0) <= longMs)
@@ -107,6 +110,7 @@ export class Session {
    * far in `details.stdout` and `details.stderr`.
    */
   async run(cmd: string, options: RunOptions = {}): Promise<RunResult> {
+    checkKnown(options, runOptions, 'run()')
     const { timeoutMs, signal } = options
     const json = runBody(cmd, options)
     if (!signal && (timeoutMs ?? 0) <= longMs) return commandResult(await this.#post('/run', { json }))
@@ -120,6 +124,7 @@ export class Session {
     cmd: string,
     options: StartOptions & { extra?: Record<string, unknown> } = {},
   ): Promise<Command> {
+    checkKnown(options, startOptions, 'start()')
     const { execId, stdinOpen, detach = true, outputBufferBytes, signal, extra } = options
     const json = {
       ...runBody(cmd, options),

@@ -26,7 +26,7 @@ import {
 import type { ProcessDriver } from './driver.ts'
 import { type OutputName, SplitOutput } from './split-output.ts'
 import { unsupported } from './supports.ts'
-import { checkCount, checkMs, invalid } from './validate.ts'
+import { checkCount, checkKnown, checkMs, invalid } from './validate.ts'
 
 export class SandboxProcess implements ProcessCore, ProcessStdin {
   readonly execId: string
@@ -53,6 +53,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   }
 
   output(options: OutputOptions = {}): AsyncIterable<ProcessEvent> {
+    checkKnown(options, ['after', 'signal'], 'output()')
     const after = options.after ?? 0
     if (!Number.isInteger(after) || after < 0)
       throw invalid(`\`after\` is ${after}.`, 'Use the number of the last event that you received, or 0.')
@@ -72,6 +73,7 @@ export class SandboxProcess implements ProcessCore, ProcessStdin {
   async wait(
     options: WaitOptions | (WaitExitOptions & { collect: false }) = {},
   ): Promise<CommandResult | ProcessExit> {
+    checkKnown(options, ['timeoutMs', 'maxOutputBytes', 'collect', 'signal'], 'wait()')
     const { collect = true, timeoutMs } = options
     if (typeof collect !== 'boolean') throw invalid('`collect` must be true or false.')
     const maxBytes = 'maxOutputBytes' in options ? options.maxOutputBytes : undefined

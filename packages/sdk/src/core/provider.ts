@@ -35,6 +35,7 @@ import {
   checkName,
   checkPorts,
   checkResources,
+  checkStatus,
   invalid,
 } from './validate.ts'
 
@@ -94,14 +95,16 @@ export class DriverProvider<C extends Capabilities> implements SandboxProviderCo
   async list(options: ListSandboxesOpts = {}): Promise<SandboxPage> {
     checkKnown(options, ['labels', 'status', 'name', 'limit', 'cursor', 'signal'], 'list()')
     if (options.limit !== undefined) checkCount(options.limit, 'limit', 1000)
+    if (options.status !== undefined) checkStatus(options.status)
     const { signal, ...filter } = { ...options, labels: checkLabels(options.labels) }
     throwIfAborted(signal)
     return this.#driver.list(filter, { signal })
   }
 
   async listHandles(options: ListSandboxesOpts = {}): Promise<HandlePage<C>> {
+    const page = await this.list(options)
     const { signal } = options
-    return handlesOf(await this.list(options), async ({ sandboxId }) =>
+    return handlesOf(page, async ({ sandboxId }) =>
       this.#handle(await this.#driver.open(sandboxId, { resume: false }, { signal })),
     )
   }

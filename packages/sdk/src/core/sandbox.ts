@@ -1,7 +1,6 @@
 import { SandboxError } from '../errors.ts'
 import { abortedError, onAbort, throwIfAborted } from '../shared/calls/abort.ts'
 import { afterStart, maybeDone } from '../shared/calls/maybe-done.ts'
-import { chunksOf } from '../shared/output/bytes.ts'
 import { withOutput } from '../shared/output/partial.ts'
 import type {
   Ability,
@@ -31,7 +30,8 @@ import type {
   SpawnOptions,
 } from '../spec/index.ts'
 import { defaultMaxOutputBytes, OutputCollector, type OutputListeners } from './collect.ts'
-import type { ProcessDriver, ProcessSpec, SandboxDriver } from './driver.ts'
+import { checkRunOptions, checkSpawnOptions, processSpec, withLineHint } from './command-spec.ts'
+import type { ProcessDriver, SandboxDriver } from './driver.ts'
 import { endOnAbort } from './end-on-abort.ts'
 import { checkProtocol, withProtocol } from './endpoint.ts'
 import { DriverFiles } from './files.ts'
@@ -51,7 +51,6 @@ import {
   checkName,
   checkPath,
   checkPort,
-  checkSource,
   invalid,
 } from './validate.ts'
 
@@ -106,13 +105,13 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     return this.#driver.info(options)
   }
 
-  runCommand(options: RunCommandOptions): Promise<CommandResult>
   runCommand(options: DetachedCommandOptions): Promise<ProcessHandle>
+  runCommand(options: RunCommandOptions): Promise<CommandResult>
   async runCommand(
     options: RunCommandOptions | DetachedCommandOptions,
   ): Promise<CommandResult | ProcessHandle> {
     if (options?.detached) return this.spawn(options)
-    checkKnown(options ?? {}, runOptions, 'runCommand()')
+    checkRunOptions(options)
     const { onStdout, onStderr, maxOutputBytes, outputBudget, signal } = options
     const collector = new OutputCollector({
       maxBytes:
@@ -147,7 +146,7 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
   }
 
   async spawn(options: SpawnOptions): Promise<ProcessHandle> {
-    checkKnown(options ?? {}, spawnOptions, 'spawn()')
+    checkSpawnOptions(options)
     const process = await this.#spawn(options)
     const { onStdout, onStderr, signal } = options
     if (!signal) return this.#wrap(process, { onStdout, onStderr })
@@ -267,6 +266,7 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
 
   async snapshot(options: SnapshotOptions = {}): Promise<{ snapshotId: string }> {
     const driver = this.#need('snapshot', 'snapshot')
+    checkKnown(options, ['name', 'signal'], 'snapshot()')
     if (options.name !== undefined) checkName(options.name)
     throwIfAborted(options.signal)
     return driver.snapshot(options.name, { signal: options.signal })
@@ -274,6 +274,7 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
 
   async fork(options: ForkOptions = {}): Promise<Array<DriverSandbox<C> | Error>> {
     const driver = this.#need('fork', 'fork')
+    checkKnown(options, ['count', 'signal'], 'fork()')
     throwIfAborted(options.signal)
     const forks = await driver.fork(checkCount(options.count ?? 1, 'count', 1000), { signal: options.signal })
     return forks.map((fork) => (fork instanceof Error ? fork : new DriverSandbox(fork, this.#owner)))
@@ -321,7 +322,8 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     throwIfAborted(options.signal, `The command ${spec.cmd}`)
     try {
       return await this.#driver.spawn(spec, { signal: options.signal })
-    } catch (error) {
+    } catch (caught) {
+      const error = withLineHint(caught, spec)
       // With an id, a repeat finds the first process.
       throw spec.execId === undefined ? maybeDone(error) : error
     }
@@ -340,67 +342,4 @@ class InputErrors {
       throw error
     }
   }
-}
-
-const spawnOptions = [
-  'cmd',
-  'args',
-  'env',
-  'cwd',
-  'timeoutMs',
-  'signal',
-  'stdin',
-  'output',
-  'onStdout',
-  'onStderr',
-  'detached',
-  'execId',
-  'outputBufferBytes',
-]
-const runOptions = [
-  'cmd',
-  'args',
-  'env',
-  'cwd',
-  'timeoutMs',
-  'signal',
-  'stdin',
-  'output',
-  'detached',
-  'onStdout',
-  'onStderr',
-  'maxOutputBytes',
-  'outputBudget',
-]
-
-function processSpec(options: SpawnOptions, reading: boolean): ProcessSpec {
-  if (typeof options !== 'object' || options === null) {
-    throw invalid('A command must be an object.', "For example { cmd: 'ls', args: ['-l'] }.")
-  }
-  const { stdin } = options
-  if (stdin !== undefined && stdin !== 'pipe') checkSource(stdin, 'stdin')
-  return {
-    ...checkCommand(options.cmd, options.args),
-    env: checkEnv(options.env),
-    cwd: options.cwd === undefined ? undefined : checkPath(options.cwd, 'cwd'),
-    timeoutMs: options.timeoutMs === undefined ? undefined : checkMs(options.timeoutMs, 'timeoutMs'),
-    execId: options.execId === undefined ? undefined : checkExecId(options.execId),
-    stdin: stdin === undefined ? 'empty' : stdin === 'pipe' ? 'pipe' : chunksOf(stdin),
-    detached: options.detached ?? false,
-    merged: checkOutput(options.output) === 'merged',
-    reading,
-    outputBufferBytes: checkCount(options.outputBufferBytes ?? 8 * 1024 * 1024, 'outputBufferBytes', 2 ** 30),
-  }
-}
-
-function checkOutput(output: unknown): unknown {
-  if (output === undefined || output === 'separate' || output === 'merged') return output
-  throw invalid(`\`output\` is ${JSON.stringify(output)}.`, "Use 'separate' or 'merged'.")
-}
-
-function checkExecId(id: unknown): string {
-  if (typeof id === 'string' && /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(id)) return id
-  throw invalid(
-    '`execId` must be 1 to 100 letters, digits, dots, dashes or underscores, and begin with a letter or digit.',
-  )
 }

@@ -3,8 +3,9 @@ import { HeadTail } from '../shared/output/collect.ts'
 import { partialBytes, withOutput } from '../shared/output/partial.ts'
 import { override } from '../shared/override.ts'
 import type { SandboxShell, ShellExecOptions, ShellResult } from '../spec/index.ts'
+import { checkKnown } from './validate.ts'
 
-/** Adds the output so far to the error of a command that was cancelled. */
+/** Checks the options of commands, and adds the output so far to the error of a cancelled one. */
 export function withPartialOutput(shell: SandboxShell): SandboxShell {
   const { attach } = shell
   return override(shell, {
@@ -19,6 +20,7 @@ async function observed(
   options: ShellExecOptions | undefined,
   exec: (options: ShellExecOptions | undefined) => Promise<ShellResult>,
 ): Promise<ShellResult> {
+  checkKnown(options ?? {}, execOptions, 'exec()')
   // Without a signal, nothing cancels the command.
   if (!options?.signal) return exec(options)
   const { onOutput } = options
@@ -35,3 +37,13 @@ async function observed(
     throw withOutput(error, { output: kept.text() })
   }
 }
+
+const execOptions: ReadonlyArray<keyof ShellExecOptions> = [
+  'timeoutMs',
+  'onOutput',
+  'maxOutputBytes',
+  'outputBudget',
+  'execId',
+  'onFound',
+  'signal',
+]

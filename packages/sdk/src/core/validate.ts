@@ -1,5 +1,9 @@
 import { SandboxError } from '../errors.ts'
+import { checkKnown } from '../shared/known-options.ts'
 import { isBytesSource } from '../shared/output/bytes.ts'
+import type { SandboxStatus } from '../spec/index.ts'
+
+export { checkKnown }
 
 /** Argument checks. Each throws `invalid_argument` with the name of the option and its valid values. */
 
@@ -19,9 +23,8 @@ export function checkPath(path: unknown, option = 'path'): string {
 
 export function checkPort(port: unknown): number {
   if (typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65535) return port
-  throw invalid(`The port ${String(port)} is not a port number.`, 'Use a whole number from 1 to 65535.', {
-    port,
-  })
+  const shown = typeof port === 'string' ? JSON.stringify(port) : String(port)
+  throw invalid(`The port ${shown} is not a port number.`, 'Use a whole number from 1 to 65535.', { port })
 }
 
 /** Without repetitions, in ascending order. */
@@ -78,6 +81,23 @@ export function checkName(name: unknown): string {
   throw invalid('`name` must be a string of 1 to 200 printable characters.')
 }
 
+const statuses: readonly SandboxStatus[] = [
+  'creating',
+  'running',
+  'paused',
+  'stopped',
+  'archived',
+  'failed',
+  'destroyed',
+  'unknown',
+]
+
+export function checkStatus(status: unknown): void {
+  for (const one of Array.isArray(status) ? status : [status])
+    if (!statuses.includes(one))
+      throw invalid(`There is no status ${JSON.stringify(one)}.`, `Use ${statuses.join(', ')}.`)
+}
+
 export function checkResources(resources: unknown): void {
   if (typeof resources !== 'object' || resources === null)
     throw invalid('`resources` must be an object.', 'For example { vcpus: 2, memoryMb: 1024 }.')
@@ -112,30 +132,4 @@ export function checkSource(data: unknown, option: string): void {
 export function checkMode(mode: unknown): number {
   if (typeof mode === 'number' && Number.isInteger(mode) && mode >= 0 && mode <= 0o7777) return mode
   throw invalid(`${String(mode)} is not a file mode.`, 'Use an octal number such as 0o644.')
-}
-
-export function checkKnown(options: object, known: readonly string[], call: string): void {
-  for (const key of Object.keys(options)) {
-    if (known.includes(key)) continue
-    const [near] = known
-      .map((name) => ({ name, off: distance(name.toLowerCase(), key.toLowerCase()) }))
-      .filter(({ off }) => off <= 2)
-      .sort((a, b) => a.off - b.off)
-    throw invalid(
-      `${call} has no option \`${key}\`.`,
-      near ? `Did you mean \`${near.name}\`?` : `It takes: ${known.join(', ')}.`,
-    )
-  }
-}
-
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j += 1) {
-      next[j] = Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
-    }
-    row = next
-  }
-  return row[b.length]!
 }

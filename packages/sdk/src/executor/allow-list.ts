@@ -1,4 +1,5 @@
 import { SandboxError } from '../errors.ts'
+import type { Environment } from '../spec/index.ts'
 
 /**
  * Which programs may be started by name.
@@ -25,14 +26,16 @@ export class AllowList {
     this.#names = new Set(names)
   }
 
-  check(command: string, env: Readonly<Record<string, string>> | undefined): void {
+  check(command: string, env: Environment | undefined): void {
     if (!this.#names.has(command)) {
       throw refusal(
         `The command “${command}” is not allowed.`,
         `Allowed are: ${[...this.#names].join(', ')}. Change allowedCommands to allow more.`,
       )
     }
-    const variable = Object.keys(env ?? {}).find((name) => redirecting.test(name))
+    const variable = Object.keys(env ?? {}).find(
+      (name) => env?.[name] !== undefined && redirecting.test(name),
+    )
     if (variable)
       throw refusal(
         `The variable ${variable} is not allowed: it changes which program runs.`,

@@ -1,5 +1,5 @@
 import type { SandboxErrorCode } from '../errors.ts'
-import type { CommandResult } from '../spec/index.ts'
+import type { CommandResult, Environment } from '../spec/index.ts'
 
 /**
  * The small interface: run a command, keep some files, clean up. One executor belongs to one conversation;
@@ -34,7 +34,8 @@ export interface ReadOptions extends CallOptions {
 export interface ExecuteOptions extends CallOptions {
   /** Relative to the working directory. */
   cwd?: string | undefined
-  env?: Readonly<Record<string, string>> | undefined
+  /** A variable that is undefined is ignored. */
+  env?: Environment | undefined
   /** Milliseconds until the command and its descendants are killed. Default 10,000. */
   timeout?: number | undefined
   /** Run as root, if the sandbox has sudo. */

@@ -7,6 +7,7 @@ import {
   getSandboxExecutor,
   LocalSandboxExecutor,
   ProviderSandboxExecutor,
+  sandboxTools,
   VercelSandboxExecutor,
 } from './index.ts'
 
@@ -27,6 +28,29 @@ describe('getSandboxExecutor', () => {
     expect(() => getSandboxExecutor({ kind: 'docker' } as never)).toThrow(
       expect.objectContaining({ code: 'invalid_argument' }),
     )
+  })
+
+  it('refuses unknown options and suggests a known one', async () => {
+    const wrong: ReadonlyArray<[make: () => unknown, hint: string]> = [
+      [() => getSandboxExecutor({ conversation: 'a' } as never), 'conversationId'],
+      [() => getSandboxExecutor({ keepAlive: false } as never), 'kind, provider'],
+      [() => getSandboxExecutor({ kind: 'local', directory, conversation: 'a' } as never), 'conversationId'],
+      [
+        () => sandboxTools(getSandboxExecutor({ kind: 'local', directory }), { timeout: 5 } as never),
+        'timeoutMs',
+      ],
+    ]
+    for (const [make, hint] of wrong)
+      expect(make).toThrow(
+        expect.objectContaining({ code: 'invalid_argument', hint: expect.stringContaining(hint) }),
+      )
+    const executor = getSandboxExecutor({ kind: 'local', directory })
+    await expect(executor.execute('true', [], { timeoutMs: 5 } as never)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      hint: 'Did you mean `timeout`?',
+    })
+    expect(await executor.execute('true', [], { env: { PATH: undefined } })).toMatchObject({ exitCode: 0 })
+    await executor.cleanup()
   })
 
   it('names the missing Vercel credentials when a sandbox is needed', async () => {

@@ -1,3 +1,4 @@
+import { checkKnown } from '../core/validate.ts'
 import { SandboxError } from '../errors.ts'
 import type { SandboxExecutor } from './executor.ts'
 import { LocalSandboxExecutor, type LocalSandboxExecutorOptions } from './local-executor.ts'
@@ -37,6 +38,11 @@ export function getSandboxExecutor(options: GetSandboxExecutorOptions = {}): San
     )
   }
   if (options.provider) return new ProviderSandboxExecutor(options)
+  checkKnown(
+    options,
+    ['kind', 'provider', 'conversationId', 'env'],
+    'getSandboxExecutor() without a kind or a provider',
+  )
   const { conversationId, env = process.env } = options
   return env.VERCEL === '1'
     ? new VercelSandboxExecutor({ conversationId })

@@ -1,3 +1,4 @@
+import { checkKnown } from '../core/validate.ts'
 import { SandboxError } from '../errors.ts'
 import type { CreateSandboxOpts, SandboxCore } from '../spec/index.ts'
 import { Conversation, type ExecutorProvider } from './conversation.ts'
@@ -40,6 +41,7 @@ export class ProviderSandboxExecutor implements SandboxExecutor {
   readonly #conversation: Conversation
 
   constructor(options: ProviderSandboxExecutorOptions) {
+    checkKnown(options, known, 'The executor')
     this.#options = options
     this.conversationId = options.conversationId ?? crypto.randomUUID()
     const { provider, create, keepAlive, onOpen } = options
@@ -62,6 +64,7 @@ export class ProviderSandboxExecutor implements SandboxExecutor {
     args: readonly string[] = [],
     options: ExecuteOptions = {},
   ): Promise<ExecuteResult> {
+    checkKnown(options, executeOptions, 'execute()')
     const { timeoutMs = defaultTimeoutMs, maxOutputBytes: ownMax = defaultMaxOutputBytes } = this.#options
     const { cwd, env, timeout = timeoutMs, sudo, signal, maxOutputBytes = ownMax } = options
     const program = sudo ? { cmd: 'sudo', args: ['-n', '--', command, ...args] } : { cmd: command, args }
@@ -107,6 +110,25 @@ export class ProviderSandboxExecutor implements SandboxExecutor {
     return this.#conversation.sandbox()
   }
 }
+
+const known: ReadonlyArray<keyof ProviderSandboxExecutorOptions | 'kind'> = [
+  'kind',
+  'provider',
+  'conversationId',
+  'create',
+  'timeoutMs',
+  'maxOutputBytes',
+  'keepAlive',
+  'onOpen',
+]
+const executeOptions: ReadonlyArray<keyof ExecuteOptions> = [
+  'cwd',
+  'env',
+  'timeout',
+  'sudo',
+  'signal',
+  'maxOutputBytes',
+]
 
 /** Models write lines for bash. */
 const bashOrSh = 'command -v bash >/dev/null && exec bash -c "$1" bash; exec sh -c "$1" sh'

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { RunCommandOptions } from '../spec/index.ts'
 import { cloneRepo } from './index.ts'
 import { GitServer, git, localSandbox, removeTempFolders } from './test-kit.ts'
 import type { RecipeSandbox } from './types.ts'
@@ -26,9 +27,9 @@ const grep = (dir: string, text: string) =>
 
 function recording(sandbox: RecipeSandbox): { sandbox: RecipeSandbox; argv: string[] } {
   const argv: string[] = []
-  const runCommand = ((options: { cmd: string; args?: string[] }) => {
+  const runCommand = ((options: RunCommandOptions) => {
     argv.push([options.cmd, ...(options.args ?? [])].join(' '))
-    return sandbox.runCommand(options as never)
+    return sandbox.runCommand(options)
   }) as RecipeSandbox['runCommand']
   return {
     sandbox: { sandboxId: sandbox.sandboxId, workdir: sandbox.workdir, files: sandbox.files, runCommand },

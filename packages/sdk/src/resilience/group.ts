@@ -2,6 +2,7 @@ import { unsupported } from '../core/supports.ts'
 import { invalid } from '../core/validate.ts'
 import { SandboxError } from '../errors.ts'
 import { throwIfAborted } from '../shared/calls/abort.ts'
+import { checkObject } from '../shared/known-options.ts'
 import type {
   Ability,
   AbilityLevel,
@@ -138,6 +139,7 @@ export class Group implements SandboxProvider, Failover {
     options: ListSandboxesOpts,
     list: (member: SandboxProvider, filter: ListSandboxesOpts) => Promise<Page<T>>,
   ): Promise<Page<T>> {
+    checkObject(options, 'list()', 'For example { labels: {} }.')
     const { limit, cursor, ...filter } = options
     const start = cursor === undefined ? { place: 0, inner: undefined } : decodeCursor(cursor)
     const page: Page<T> = []
@@ -260,8 +262,9 @@ export class Group implements SandboxProvider, Failover {
    * the first member.
    */
   #checkOptions(options: CreateSandboxOpts): void {
+    checkObject(options, 'create()', 'For example { envVars: {} }.')
     if (this.#options.adapt) return
-    for (const [option, value] of Object.entries(options ?? {})) {
+    for (const [option, value] of Object.entries(options)) {
       const key = (option === 'timeout' ? 'lifetimeMs' : option) as CreateOption
       if (value === undefined || this.createOptions.has(key)) continue
       const lacking = this.#members.filter(({ createOptions }) => !createOptions.has(key))

@@ -1,4 +1,5 @@
 import { checkKnown } from '../core/validate.ts'
+import { checkObject } from '../shared/known-options.ts'
 import { override } from '../shared/override.ts'
 import type {
   CommandResult,
@@ -87,8 +88,8 @@ class Wrap {
 
   #runCommand(run: SandboxCore['runCommand']): SandboxCore['runCommand'] {
     const wrapped = (handle: ProcessCore) => this.#process(handle)
-    function runCommand(options: RunCommandOptions): Promise<CommandResult>
     function runCommand(options: DetachedCommandOptions): Promise<ProcessCore>
+    function runCommand(options: RunCommandOptions): Promise<CommandResult>
     function runCommand(options: RunCommandOptions | DetachedCommandOptions) {
       return options?.detached ? run(options).then(wrapped) : run(options)
     }
@@ -108,6 +109,7 @@ class Wrap {
    * a refusal is repeated: after a lost response, the next attempt would find a sandbox that was never set up.
    */
   async #getOrCreate(real: SandboxProvider, options: GetOrCreateOpts): Promise<SandboxHandle> {
+    checkObject(options, 'getOrCreate()', "For example { name: 'demo' }.")
     let begun = false
     const once = (own: GetOrCreateOpts['onCreate']) => (sandbox: SandboxHandle) => {
       begun = true

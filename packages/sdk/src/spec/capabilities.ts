@@ -131,18 +131,27 @@ export type PartOf<
 > = AbilityParts<C>[A] extends { readonly [K in F]: infer Part } ? Part : unknown
 
 /** The same, callable only if the capabilities offer the ability. */
-export type Part<C extends Capabilities, A extends Ability, F extends Facet> =
-  Offers<C, A> extends true ? PartOf<A, F, C> : Absent<PartOf<A, F>, A>
+export type Part<C extends Capabilities, A extends Ability, F extends Facet> = Offered<
+  C,
+  A,
+  PartOf<A, F, C>,
+  PartOf<A, F>
+>
 
 /**
- * The methods of an absent ability. They are declared, so that every handle is assignable to the general type, but a
- * call does not compile: `this` lacks the ability. The objects have these methods, too; they throw `unsupported`.
+ * The methods of an absent ability are declared, so that every handle is assignable to the general type, but a call
+ * does not compile: `this` lacks the ability. The objects have these methods, too; they throw `unsupported`.
+ *
+ * The condition is in each method, not around all of them: compilers compare an intersection of n conditional types in
+ * 2^n ways.
  */
-export type Absent<Methods, A extends Ability> = {
-  [M in keyof Methods]: Methods[M] extends (...args: infer Args) => infer Result
-    ? (this: Needs<A>, ...args: Args) => Result
-    : Methods[M]
+type Offered<C extends Capabilities, A extends Ability, Own, General> = {
+  [M in keyof Own]: Offers<C, A> extends true ? Own[M] : Absent<General[M & keyof General], A>
 }
+
+type Absent<Method, A extends Ability> = Method extends (...args: infer Args) => infer Result
+  ? (this: Needs<A>, ...args: Args) => Result
+  : Method
 
 /** An object with this ability. Compilers print this name when a call needs a missing ability. */
 export interface Needs<A extends Ability> {

@@ -67,8 +67,9 @@ export interface SandboxCore<
   info(options?: CallOptions): Promise<SandboxInfo>
 
   /** Runs a program and waits for its exit. With `detached: true`, starts it and returns its process handle. */
-  runCommand(options: RunCommandOptions): Promise<CommandResult>
+  // The usual form comes last, because compilers report wrong options against the last overload.
   runCommand(options: DetachedCommandOptions): Promise<Process>
+  runCommand(options: RunCommandOptions): Promise<CommandResult>
   /** Starts a program and returns once it runs. */
   spawn(options: SpawnOptions): Promise<Process>
 

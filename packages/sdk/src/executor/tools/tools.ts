@@ -1,4 +1,4 @@
-import { checkCount } from '../../core/validate.ts'
+import { checkCount, checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import type { CallOptions, SandboxExecutor } from '../executor.ts'
 import { checkInput, inputSchema, type ToolInputSchema } from './input.ts'
@@ -33,6 +33,7 @@ export interface SandboxToolsOptions {
  *     const tools = sandboxTools(getSandboxExecutor({ conversationId }))
  */
 export function sandboxTools(executor: SandboxExecutor, options: SandboxToolsOptions = {}): SandboxTool[] {
+  checkKnown(options, ['timeoutMs', 'maxTimeoutMs', 'maxResultChars'], 'sandboxTools()')
   const maxTimeoutMs = checkCount(options.maxTimeoutMs ?? 600_000, 'maxTimeoutMs', 24 * 60 * 60_000)
   const timeoutMs = checkCount(options.timeoutMs ?? Math.min(30_000, maxTimeoutMs), 'timeoutMs', maxTimeoutMs)
   const max = checkCount(options.maxResultChars ?? 32_000, 'maxResultChars', 10_000_000)

@@ -39,12 +39,14 @@ export class DaemonShell implements SandboxShell {
   }
 
   async #exec(command: string, options: ShellExecOptions): Promise<ShellResult> {
-    const { execId, timeoutMs, ...rest } = options
+    const { execId, timeoutMs, maxOutputBytes, onOutput, signal } = options
     const running = this.#session.exec(command, {
       shell: this.name,
       timeoutMs: timeoutMs === undefined ? undefined : checkMs(timeoutMs, 'timeoutMs'),
       execId,
-      ...rest,
+      maxOutputBytes,
+      onOutput,
+      signal,
     })
     return this.#after(await translating(this.#session.id, running))
   }

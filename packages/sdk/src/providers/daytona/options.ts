@@ -1,4 +1,4 @@
-import { checkMs } from '../../core/validate.ts'
+import { checkKnown, checkMs } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import type { DaytonaModule } from './sdk.ts'
 
@@ -39,6 +39,7 @@ const cloud = 'https://app.daytona.io/api'
 
 /** Sets the address and the credentials, so that the SDK reads neither from files or variables of its own. */
 export function configOf(options: DaytonaProviderOptions) {
+  checkKnown(options, known, 'DaytonaProvider')
   const env =
     options.env ??
     (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ??
@@ -65,3 +66,16 @@ function needed(what: string, hint: string): SandboxError {
     hint,
   })
 }
+
+const known: ReadonlyArray<keyof DaytonaProviderOptions> = [
+  'apiKey',
+  'jwtToken',
+  'organizationId',
+  'apiUrl',
+  'target',
+  'runtimes',
+  'sdk',
+  'requestTimeoutMs',
+  'startTimeoutMs',
+  'env',
+]

@@ -1,4 +1,5 @@
 import type { SecretSource } from '../../core/network/secret-values.ts'
+import { checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import type { E2BAccess } from './account.ts'
 
@@ -31,6 +32,7 @@ export interface E2BProviderOptions {
 const vendorDomain = 'e2b.app'
 
 export function accessOf(options: E2BProviderOptions): E2BAccess {
+  checkKnown(options, known, 'E2BProvider')
   const env = e2bOptionsOf(options.env ?? environment())
   const apiKey = options.apiKey ?? env.apiKey
   if (!apiKey)
@@ -68,3 +70,16 @@ function address(url: string | undefined, option: string): string | undefined {
     provider: 'e2b',
   })
 }
+
+const known: ReadonlyArray<keyof E2BProviderOptions> = [
+  'apiKey',
+  'apiUrl',
+  'sandboxUrl',
+  'domain',
+  'template',
+  'runtimes',
+  'requestTimeoutMs',
+  'secrets',
+  'sdk',
+  'env',
+]

@@ -20,3 +20,14 @@ export interface MemoryProviderOptions {
   /** The result of `getEndpoint`. Default `http://<sandbox>-<port>.memory.invalid`. */
   endpoint?: (sandboxId: string, port: number) => SandboxEndpoint
 }
+
+export const known: ReadonlyArray<keyof MemoryProviderOptions> = [
+  'clock',
+  'seed',
+  'shell',
+  'capabilities',
+  'snapshotInterrupts',
+  'runtimes',
+  'createOptions',
+  'endpoint',
+]

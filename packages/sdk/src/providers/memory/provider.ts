@@ -1,11 +1,12 @@
 import type { NormalNetwork } from '../../core/network/normal.ts'
 import { DriverProvider } from '../../core/provider.ts'
+import { checkKnown } from '../../core/validate.ts'
 import { realClock } from '../../shared/calls/clock.ts'
 import type { MemoryCapabilities } from './capabilities.ts'
 import { MemoryDriver } from './driver.ts'
 import type { Fault, FaultRule } from './faults.ts'
 import type { CommandHandler, CommandMatcher, RecordedCall } from './machine/commands.ts'
-import type { MemoryProviderOptions } from './options.ts'
+import { known, type MemoryProviderOptions } from './options.ts'
 import { SharedState } from './shared-state.ts'
 
 /**
@@ -24,6 +25,7 @@ export class MemoryProvider extends DriverProvider<MemoryCapabilities> {
     options: MemoryProviderOptions = {},
     sharedState = new SharedState({ clock: realClock, ...options }),
   ) {
+    checkKnown(options, known, 'MemoryProvider')
     super(new MemoryDriver(sharedState, options))
     this.#sharedState = sharedState
     this.#options = options

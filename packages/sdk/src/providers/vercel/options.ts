@@ -28,6 +28,20 @@ export interface VercelProviderOptions {
   silenceMs?: number
 }
 
+export const known: ReadonlyArray<keyof VercelProviderOptions> = [
+  'token',
+  'teamId',
+  'projectId',
+  'oidcToken',
+  'baseUrl',
+  'fetch',
+  'secrets',
+  'sdk',
+  'namePrefix',
+  'requestTimeoutMs',
+  'silenceMs',
+]
+
 export type OidcTokenSource = () => string | undefined | Promise<string | undefined>
 
 /** Always all three: otherwise the SDK searches elsewhere, or prompts for them. */

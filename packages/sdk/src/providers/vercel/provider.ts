@@ -1,14 +1,16 @@
 import { DriverProvider } from '../../core/provider.ts'
+import { checkKnown } from '../../core/validate.ts'
 import { SandboxError } from '../../errors.ts'
 import { Account } from './account.ts'
 import type { VercelCapabilities } from './capabilities.ts'
 import { VercelDriver } from './driver.ts'
-import { credentialSource, type VercelProviderOptions } from './options.ts'
+import { credentialSource, known, type VercelProviderOptions } from './options.ts'
 import { Transport } from './transport.ts'
 
 /** Vercel's sandboxes, through its own SDK, which is loaded on first use. */
 export class VercelProvider extends DriverProvider<VercelCapabilities> {
   constructor(options: VercelProviderOptions = {}) {
+    checkKnown(options, known, 'VercelProvider')
     const { baseUrl, namePrefix = 'sk-', requestTimeoutMs = 60_000, silenceMs = 60_000 } = options
     if (!/^[a-z][a-z0-9-]{0,19}$/.test(namePrefix))
       throw invalid(

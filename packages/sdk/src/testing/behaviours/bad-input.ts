@@ -54,6 +54,8 @@ export const badInput = group('bad input', [
       () => sandbox.runCommand({ cmd: '' }),
       () => sandbox.runCommand({ cmd: 7 as unknown as string }),
       () => sandbox.runCommand('ls' as unknown as { cmd: string }),
+      () => sandbox.runCommand(['ls'] as unknown as { cmd: string }),
+      () => sandbox.runCommand(undefined as unknown as { cmd: string }),
       () => sandbox.spawn(undefined as unknown as { cmd: string }),
       () => sandbox.runCommand({ cmd: 'nul\0' }),
     ],
@@ -111,7 +113,7 @@ export const badInput = group('bad input', [
     async () => (await t.spawn(sandbox, t.commands.wait())).kill('SIGWHAT' as 'SIGTERM'),
     async () => (await t.spawn(sandbox, t.commands.wait())).kill(9 as unknown as 'SIGTERM'),
   ]),
-  refused('bad-process-id', 'A execId that could be a path or an option is rejected', (sandbox, t) =>
+  refused('bad-process-id', 'An execId that could be a path or an option is rejected', (sandbox, t) =>
     ['', '../x', 'a/b', '-x', 'a b', 'x'.repeat(101)].map(
       (execId) => () => sandbox.spawn({ ...t.commands.exit(0), execId }),
     ),
@@ -122,6 +124,18 @@ export const badInput = group('bad input', [
     () => sandbox.spawn({ ...t.commands.exit(0), outputBufferBytes: -1 }),
     () => t.provider.list({ limit: 0 }),
   ]),
+  refused('bad-options', 'Options that are no object are rejected', (_, t) =>
+    [null, 'text', []].flatMap((options) => [
+      async () => t.adopt(await t.provider.create(options as never)),
+      async () => t.adopt(await t.provider.getOrCreate(options as never)),
+      () => t.provider.list(options as never),
+    ]),
+  ),
+  refused('bad-status', 'A status that does not exist is rejected', (_, t) => [
+    () => t.provider.list({ status: 'runing' as 'running' }),
+    () => t.provider.list({ status: ['running', 'ended'] as never }),
+    () => t.provider.listHandles({ status: 7 as never }),
+  ]),
   {
     id: 'unknown-option',
     name: 'An unknown option is rejected, with a suggestion',
@@ -131,9 +145,16 @@ export const badInput = group('bad input', [
         [() => sandbox.runCommand({ ...t.commands.exit(0), timeoutMS: 5 } as never), 'timeoutMs'],
         [() => sandbox.spawn({ ...t.commands.exit(0), evn: {} } as never), 'env'],
         [async () => t.adopt(await t.provider.create({ envVar: {} } as never)), 'envVars'],
+        [async () => t.adopt(await t.provider.create({ env: {} } as never)), 'envVars'],
         [() => t.provider.list({ label: {} } as never), 'labels'],
+        [async () => (await t.spawn(sandbox, t.commands.exit(0))).wait({ timeout: 5 } as never), 'timeoutMs'],
         [() => t.provider.get(sandbox.id, { resumes: true } as never), 'resume'],
       ]
+      if (sandbox.capabilities.shell) {
+        const shell = await sandbox.openShell()
+        t.later(() => shell.close())
+        calls.push([() => shell.exec('true', { timeout: 5 } as never), 'timeoutMs'])
+      }
       for (const [call, meant] of calls)
         includes((await rejects(call, 'invalid_argument', 'the call')).hint, meant, 'The hint')
     },

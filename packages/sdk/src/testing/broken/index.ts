@@ -6,6 +6,7 @@ import { brokenCommands } from './commands.ts'
 import { brokenFinding } from './finding.ts'
 import { brokenIdle } from './idle.ts'
 import { brokenLives } from './incarnations.ts'
+import { brokenInput } from './input.ts'
 import { brokenKills } from './kills.ts'
 import { brokenNetwork } from './network.ts'
 import { brokenStreams } from './streams.ts'
@@ -33,6 +34,7 @@ export const brokenProviders: readonly BrokenProvider[] = [
   ...brokenKills,
   ...brokenUsers,
   ...brokenFinding,
+  ...brokenInput,
   ...brokenNetwork,
   ...brokenIdle,
 ]

@@ -45,6 +45,18 @@ export const exits = group('exit codes and signals', [
       )
     },
   },
+  {
+    id: 'line-as-program',
+    name: 'A line given as the name of a program throws command_not_found, and the hint says how to run a line',
+    async run(t) {
+      const error = await rejects(
+        (await t.sandbox()).runCommand({ cmd: `${t.commands.missing} -l` }),
+        'command_not_found',
+        'runCommand of a line',
+      )
+      includes(error.hint, "['-c', line]", 'The hint')
+    },
+  },
   ...(['SIGTERM', 'SIGKILL', 'SIGINT'] as const).map((signal) => ({
     id: `dies-of-${signal.toLowerCase()}`,
     name: `A program killed by ${signal} reports the name in signal, and 128 plus the number in exitCode`,
