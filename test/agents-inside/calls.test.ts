@@ -46,7 +46,8 @@ describe.skipIf(missing)(`opencode in a sandbox without a network${missing ? ` (
     expect((await client.file.read({ path: 'file.txt' })).data).toMatchObject({
       content: 'before\nchanged',
     })
-    expect((await client.vcs.get()).data).toMatchObject({ branch: 'feature' })
+    // opencode learns of the new branch from its watcher of files.
+    await expect.poll(async () => (await client.vcs.get()).data).toMatchObject({ branch: 'feature' })
     // opencode 1.18 always answers this with an empty list; `vcs.status` has the changes.
     expect((await client.file.status()).data).toEqual([])
     expect((await client.vcs.status()).data).toEqual([
