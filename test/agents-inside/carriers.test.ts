@@ -53,7 +53,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
       defaults: { memory_mb: 1536, cpu_limit: 2, pids_limit: 1024 },
     }
     const first = await spawnDaemon(config)
-    stack.defer(() => first.end('SIGKILL'))
+    stack.defer(async () => void (await first.end('SIGKILL')))
     const url = 'http://model.sandkasten.internal/v1'
     const handle = await new DaemonProvider({ url: first.url, apiKey }).create({
       network: modelNetwork({ url }),
@@ -77,7 +77,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     await expect(run).rejects.toMatchObject({ code: 'connection_lost', retryable: false })
 
     const second = await spawnDaemon(config)
-    stack.defer(() => second.end('SIGTERM'))
+    stack.defer(async () => void (await second.end('SIGTERM')))
     const same = await new DaemonProvider({ url: second.url, apiKey }).get(handle.id)
     stack.defer(async () => void (await same.destroy()))
     const again = await bootstrapOpencode(same, { ...options, password: server.password })
