@@ -139,6 +139,12 @@ describe.skipIf(missing)(`opencode in a sandbox without a network${missing ? ` (
     expect(more.text).toMatch(/^more after [4-9]/)
   })
 
+  it('goes on after a pause', async () => {
+    await handle.pause()
+    await handle.resume()
+    expect(await waitForHealth(server.url, { headers: server.headers })).toEqual({ version: '1.18.33' })
+  })
+
   it('needs no network at all for its server', async () => {
     const closed = await all.create({ network: 'none' })
     const other = await bootstrapOpencode(closed, all.options)

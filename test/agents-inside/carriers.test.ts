@@ -25,7 +25,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     const server = await bootstrapOpencode(handle, all.options)
     all.model.script = () => ({ hang: true })
     const asked = all.model.next()
-    const run = runAgent(handle, 'opencode', 'go', { server, timeoutMs: 60_000 })
+    const run = runAgent(handle, 'opencode', 'go', { server, timeoutMs: 150_000 })
     run.catch(() => {})
     await asked
     all.model.script = () => ({ text: 'asked again' })
@@ -33,7 +33,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     process.kill(pid, 'SIGKILL')
     expect(await run).toMatchObject({ text: 'asked again', error: undefined })
     expect(await gatewayPid(runFolder)).not.toBe(pid)
-  }, 120_000)
+  }, 240_000)
 
   it('the daemon, which carries the port: the prompt works on inside, and the next daemon finds it', async () => {
     await using stack = new AsyncDisposableStack()
@@ -66,7 +66,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     const sessions: string[] = []
     const run = runAgent(handle, 'opencode', 'the first prompt', {
       server,
-      timeoutMs: 60_000,
+      timeoutMs: 150_000,
       onEvent: (event) => {
         if (event.type === 'session') sessions.push(event.sessionId)
       },
@@ -91,7 +91,7 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     })
     const more = await runAgent(same, 'opencode', 'go on', { server: again, sessionId })
     expect(more.text).toBe('remembered')
-  }, 120_000)
+  }, 240_000)
 })
 
 /** Resolves once a gateway listens: a killed one is replaced. */
