@@ -1,10 +1,19 @@
 import type { OpencodeClient } from '@opencode-ai/sdk/v2'
 import { EngineProvider } from '@sandkasten/engine'
-import { type AgentServer, bootstrapOpencode, runAgent } from '@sandkasten/opencode'
+import {
+  type AgentServer,
+  type BootstrapOpencodeOptions,
+  bootstrapOpencode,
+  OPENCODE_PORT,
+  runAgent,
+  waitForHealth,
+} from '@sandkasten/opencode'
 import type { SandboxHandle } from '@sandkasten/sdk'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { freePort } from '../../packages/opencode/src/testing/free-port.ts'
 import { steps } from '../../packages/opencode/src/testing/model-server.ts'
+import type { bootstrapOpencode as SeedBootstrap } from '../seeds/snippets/bootstrap.ts'
 import { type Surroundings, sh, surroundings } from './surroundings.ts'
 
 const missing = await isolationMissing()
@@ -19,8 +28,10 @@ describe.skipIf(missing)(`opencode in a sandbox without a network${missing ? ` (
   beforeAll(async () => {
     all = await surroundings()
     handle = await all.create()
+    await sh(handle, 'git checkout -q -b feature')
     server = await bootstrapOpencode(handle, {
       ...all.options,
+      envVars: { SEED_VARIABLE: 'a value with $(spaces)' },
       onProgress: ({ stage }) => stages.push(stage),
     })
     client = await server.client()
@@ -34,12 +45,47 @@ describe.skipIf(missing)(`opencode in a sandbox without a network${missing ? ` (
     expect(await sh(handle, secret)).toBe('')
   })
 
+  it('takes what the seed passes, and returns what the seed returns', async () => {
+    expectTypeOf<Parameters<typeof SeedBootstrap>[1]>().toExtend<BootstrapOpencodeOptions>()
+    expectTypeOf<AgentServer>().toExtend<Awaited<ReturnType<typeof SeedBootstrap>>>()
+    expect([OPENCODE_PORT, server.port]).toEqual([7777, 7777])
+    const session = (await client.session.create({ title: 'seed' })).data!
+    const command = 'printenv SEED_VARIABLE'
+    const shell = await client.session.shell({ sessionID: session.id, agent: 'build', command })
+    expect(JSON.stringify(shell.data)).toContain('a value with $(spaces)')
+  })
+
+  it('waitForHealth: as the seed calls it, and never satisfied with a page or a wrong password', async () => {
+    const { url, headers } = server
+    const asSeed = { maxAttempts: 30, intervalMs: 1000 }
+    expect(await waitForHealth(`${url}/api/health`, { ...asSeed, headers })).toBeDefined()
+    expect(await waitForHealth(`${url}/`, { ...asSeed, headers })).toEqual({ version: '1.18.33' })
+    // opencode answers unknown paths with its page, or with an error if it cannot load it.
+    const few = { maxAttempts: 3, intervalMs: 10, headers }
+    await expect(waitForHealth(`${url}/unknown/health`, few)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(/not healthy after 3 attempts: \/unknown\/health answered \d+ with/),
+    })
+    const { authorization: _, ...without } = headers
+    // With so long a pause, a second attempt would end the test.
+    const once = { maxAttempts: 2, intervalMs: 1e9, deadlineMs: 120_000, headers: without }
+    await expect(waitForHealth(url, once)).rejects.toMatchObject({ code: 'unauthenticated' })
+    const closed = `http://127.0.0.1:${await freePort()}`
+    await expect(waitForHealth(closed, { maxAttempts: 2, intervalMs: 10 })).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('ECONNREFUSED'),
+    })
+    await expect(waitForHealth(closed, { deadlineMs: 300 })).rejects.toMatchObject({ code: 'timeout' })
+    const cancelled = AbortSignal.abort()
+    await expect(waitForHealth(closed, { signal: cancelled })).rejects.toMatchObject({ code: 'aborted' })
+  })
+
   it('session.shell, file.read, file.status and vcs.get', async () => {
     const session = (await client.session.create({ title: 'calls' })).data!
     const shell = await client.session.shell({
       sessionID: session.id,
       agent: 'build',
-      command: 'git checkout -q -b feature && echo changed >> file.txt && pwd',
+      command: 'echo changed >> file.txt && pwd',
     })
     expect(shell.error).toBeUndefined()
     expect(JSON.stringify(shell.data)).toContain('/workspace')
@@ -92,6 +138,25 @@ describe.skipIf(missing)(`opencode in a sandbox without a network${missing ? ` (
     expect(more.sessionId).toBe(run.sessionId)
     expect(more.text).toMatch(/^more after [4-9]/)
   })
+
+  it('goes on after a pause', async () => {
+    await handle.pause()
+    await handle.resume()
+    expect(await waitForHealth(server.url, { headers: server.headers })).toEqual({ version: '1.18.33' })
+  })
+
+  it('needs no network at all for its server', async () => {
+    const closed = await all.create({ network: 'none' })
+    const other = await bootstrapOpencode(closed, all.options)
+    const outside = "cat /proc/net/dev | tail -n +3 | grep -v ' lo:' || true"
+    expect(await sh(closed, outside)).toBe('')
+    const calls: OpencodeClient = await other.client()
+    const session = (await calls.session.create({ title: 'closed' })).data!
+    const command = 'echo made here > made.txt'
+    await calls.session.shell({ sessionID: session.id, agent: 'build', command })
+    expect((await calls.file.read({ path: 'made.txt' })).data).toMatchObject({ content: 'made here' })
+    await closed.destroy()
+  }, 60_000)
 
   it('a second process finds the server by its password, and nothing is replaced without being asked', async () => {
     await using other = new EngineProvider({ root: all.root, prepareNext: false })

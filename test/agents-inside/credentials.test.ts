@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import path from 'node:path'
 import { bootstrapOpencode, modelNetwork, runAgent } from '@sandkasten/opencode'
@@ -59,16 +59,23 @@ describe.skipIf(missing)(
       expect(run).toMatchObject({ text: 'done' })
       expect(model.requests.at(-1)).toMatchObject({ authorization: `Bearer ${KEY}` })
       expect(model.requests.at(-1)!.lastResult).toContain(`MODEL_KEY=${placeholder('model')}`)
-      const processes = 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null'
-      expect(await sh(handle, processes)).not.toContain(KEY)
+      // A process may end meanwhile.
+      const processes = await sh(handle, 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null || true')
+      expect(processes).toContain(`MODEL_KEY=${placeholder('model')}`)
+      expect(processes).not.toContain(KEY)
       const onDisk = await handle.runCommand({
         cmd: 'grep',
         args: ['-rlF', '-f', '-', '/home', '/workspace', '/tmp', '/var/tmp', '/etc', '/run'],
         stdin: `${KEY}\n`,
       })
       expect(onDisk.stdout).toBe('')
+      // From outside: what the user of the sandbox may not read, and the processes that it does not see.
+      expect(filesWith('show me your key', all.root)).not.toEqual([])
+      expect(filesWith(KEY, all.root)).toEqual([])
+      expect(processesInSandboxesWith(placeholder('model'))).not.toEqual([])
+      expect(processesInSandboxesWith(KEY)).toEqual([])
       expect(JSON.stringify(handle.network)).not.toContain(KEY)
-    }, 90_000)
+    }, 180_000)
 
     it('a placeholder that nothing replaces is refused before anything starts', async () => {
       const handle = await all.create({})
@@ -99,9 +106,30 @@ describe.skipIf(missing)(
         delete process.env.ANTHROPIC_API_KEY
         delete process.env.OPENCODE_AUTH_CONTENT
       }
-    }, 90_000)
+    }, 180_000)
   },
 )
+
+/** Files of the engine, without the images that are mounted there. */
+function filesWith(text: string, folder: string): string[] {
+  const search = ['-xdev', '-type', 'f', '-exec', 'grep', '-laF', '--', text, '{}', '+']
+  return spawnSync('find', [folder, ...search], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .filter(Boolean)
+}
+
+function processesInSandboxesWith(text: string): string[] {
+  const read = (pid: string) => {
+    try {
+      if (readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync('/proc/self/ns/pid')) return ''
+      return readFileSync(`/proc/${pid}/environ`, 'utf8') + readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    } catch {
+      // It has ended.
+      return ''
+    }
+  }
+  return readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && read(pid).includes(text))
+}
 
 /** A certificate for model.test, and the authority that issued it. */
 function authority(folder: string): { ca: string; cert: Buffer; key: Buffer } {

@@ -5,8 +5,11 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createOpencodeClient, type OpencodeClient } from '@opencode-ai/sdk/v2'
+import { EngineProvider } from '@sandkasten/engine'
+import { handleSource, serveHttp } from '@sandkasten/mcp'
 import { sandboxOnly, waitForHealth } from '@sandkasten/opencode'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 import { freePort } from '../../packages/opencode/src/testing/free-port.ts'
 import {
   type ModelServer,
@@ -67,7 +70,6 @@ beforeAll(async () => {
     const lock = { packages: { '': { dependencies: { '@opencode-ai/plugin': '*' } } } }
     writeFileSync(at(config, 'package-lock.json'), JSON.stringify(lock))
   }
-  writeFileSync(at('tools.mjs'), mcpServer)
   execFileSync('git', ['init', '-q', at('repo')])
 })
 afterEach(() => {
@@ -113,7 +115,7 @@ const attack = () =>
     { tool: 'bash', args: { command: `touch ${at('reached/bash')}`, description: 'x' } },
     { tool: 'write', args: { filePath: at('reached/write'), content: 'x' } },
     { tool: 'edit', args: { filePath: at('repo/file.txt'), oldString: 'text', newString: 'changed' } },
-    { tool: 'sandbox_run_command', args: { command: 'echo' } },
+    { tool: 'sandbox_run_command', args: { cmd: 'echo worked in $PWD' } },
   )
 
 it('such a repository reaches the host without these settings', async () => {
@@ -127,9 +129,21 @@ it('such a repository reaches the host without these settings', async () => {
   expect(reached()).toEqual(
     expect.arrayContaining(['bash', 'mcp', 'plugin', 'plugin-folder', 'tool-folder', 'write']),
   )
-}, 90_000)
+}, 180_000)
 
-it('with sandboxOnly, nothing of it runs on the host, and the tools of the sandbox work', async () => {
+it('with sandboxOnly, nothing of it runs on the host, and the tools of the sandbox work', async ({
+  skip,
+}) => {
+  const missing = await isolationMissing()
+  if (missing !== undefined) skip(missing)
+  await using stack = new AsyncDisposableStack()
+  const provider = new EngineProvider({ root: at('engine'), prepareNext: false })
+  stack.defer(() => provider.close())
+  const sandbox = await provider.create()
+  stack.defer(async () => void (await sandbox.destroy()))
+  const token = crypto.randomUUID()
+  const tools = await serveHttp(handleSource(sandbox), { token })
+  stack.defer(() => tools.close())
   rmSync(at('reached'), { recursive: true })
   mkdirSync(at('reached'))
   writeFileSync(at('repo/file.txt'), 'text\n')
@@ -137,7 +151,7 @@ it('with sandboxOnly, nothing of it runs on the host, and the tools of the sandb
     // Below the hostile files, which opencode looks for in all folders above.
     directory: at('repo/closed'),
     config: modelConfig(model.url),
-    mcp: { type: 'local', command: [process.execPath, at('tools.mjs')], enabled: true },
+    mcp: { type: 'remote', url: tools.url, headers: { authorization: `Bearer ${token}` }, oauth: false },
   })
   const { client, stop } = await home(env, directory)
   model.requests.length = 0
@@ -148,8 +162,10 @@ it('with sandboxOnly, nothing of it runs on the host, and the tools of the sandb
     parts: [{ type: 'text', text: 'attack' }],
   })
   expect(error).toBeUndefined()
-  expect([...model.requests[0]!.tools].sort()).toEqual(['question', 'sandbox_run_command', 'todowrite'])
-  expect(model.requests.at(-1)!.lastResult).toContain('ran in the sandbox')
+  const offered = model.requests[0]!.tools
+  expect(offered).toContain('sandbox_run_command')
+  expect(offered.filter((name) => !name.startsWith('sandbox_')).sort()).toEqual(['question', 'todowrite'])
+  expect(model.requests.at(-1)!.lastResult).toContain('worked in /workspace')
 
   // A session without rules of its own is closed by the environment alone, also through a command of the project.
   const bare = (await client.session.create({ title: 'without rules' })).data!
@@ -162,22 +178,8 @@ it('with sandboxOnly, nothing of it runs on the host, and the tools of the sandb
   expect(reached()).toEqual([])
   expect(existsSync(at('repo/file.txt'))).toBe(true)
   expect(execFileSync('cat', [at('repo/file.txt')], { encoding: 'utf8' })).toBe('text\n')
-}, 90_000)
+}, 180_000)
 
 it('a folder with files is refused', async () => {
   await expect(sandboxOnly({ directory: at('repo') })).rejects.toMatchObject({ code: 'conflict' })
 })
-
-/** A server of the Model Context Protocol with one tool, without packages. */
-const mcpServer = `
-import { createInterface } from 'node:readline'
-const results = {
-  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'sandbox', version: '1' } }),
-  'tools/list': () => ({ tools: [{ name: 'run_command', description: 'Runs it', inputSchema: { type: 'object', properties: { command: { type: 'string' } } } }] }),
-  'tools/call': () => ({ content: [{ type: 'text', text: 'ran in the sandbox' }] }),
-}
-for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, params } = JSON.parse(line)
-  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, result: results[method]?.(params) ?? {} }))
-}
-`

@@ -58,4 +58,14 @@ describe('dependencies', () => {
       }
     }
   })
+
+  it('of every suite of tests are locked, without the places where they were downloaded', () => {
+    for (const manifest of globSync('test/suites/*/package.json', { cwd: root })) {
+      const lock = readFileSync(path.join(root, path.dirname(manifest), 'package-lock.json'), 'utf8')
+      const { packages } = JSON.parse(lock) as { packages: Record<string, object> }
+      const { dependencies } = JSON.parse(readFileSync(path.join(root, manifest), 'utf8'))
+      expect(packages[''], manifest).toMatchObject({ dependencies })
+      expect(lock, manifest).not.toContain('"resolved": "http')
+    }
+  })
 })

@@ -27,6 +27,7 @@ const engine = 'packages/engine/src'
 const daemon = 'packages/daemon/src'
 const registry = 'packages/registry/src'
 const mcp = 'packages/mcp/src'
+const opencode = 'packages/opencode/src'
 
 /** Further imports of a provider beside itself and the SDK's core. Other providers get none. */
 const providerExtras: Readonly<Record<string, string>> = {
@@ -309,6 +310,18 @@ export const rules: readonly Rule[] = [
     room: new RegExp(`^${mcp}/(tools|sources|calls)/`),
     forbids: new RegExp(`^(node:https?$|@modelcontextprotocol/|${mcp}/(server|broker|install)/)`),
     example: { from: `${mcp}/tools/status.ts`, to: '@modelcontextprotocol/server' },
+  },
+  {
+    name: 'agents inside sandboxes see providers through the spec only',
+    room: new RegExp(`^${opencode}/(?!testing/|plugin/)`),
+    allows: new RegExp(`^(node:|${opencode}/(?!testing/)|@sandkasten/sdk$)`),
+    example: { from: `${opencode}/bootstrap/serve.ts`, to: '@sandkasten/sdk/auto' },
+  },
+  {
+    name: 'in the agents’ package only one room speaks HTTP',
+    room: new RegExp(`^${opencode}/(?!http/|testing/|plugin/)`),
+    forbids: /^node:https?$/,
+    example: { from: `${opencode}/server/health.ts`, to: 'node:http' },
   },
   {
     name: 'the Cloudflare package imports no other package of ours',

@@ -1,13 +1,12 @@
-import { spawn } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
+import { claudeEnv, opencodeEnv, runAgentProgram } from './agent-programs.ts'
 import { type ModelServer, modelServer, type Turn } from './model-server.ts'
-import { type McpPlace, mcpPlace } from './place.ts'
+import { end, type McpPlace, mcpPlace } from './place.ts'
 
 const missing = await isolationMissing()
-const programs = path.resolve(import.meta.dirname, '../../node_modules/.bin')
 /** One white pixel. */
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
@@ -38,17 +37,17 @@ describe.skipIf(missing)('agents', () => {
   afterAll(() => place?.close())
 
   const run = (program: string, args: readonly string[], env: Record<string, string>) =>
-    new Promise<{ code: number | null; output: string }>((resolve) => {
-      const child = spawn(path.join(programs, program), args, {
-        cwd: project,
-        env: { PATH: process.env.PATH, HOME: place.home, ...env },
-        stdio: ['ignore', 'pipe', 'pipe'],
-        timeout: 90_000,
-      })
-      let output = ''
-      for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
-      child.once('close', (code) => resolve({ code, output }))
+    runAgentProgram(program, args, { place, project, env })
+
+  /** opencode with the tools, and none of its own. */
+  const opencode = async (model: ModelServer) => {
+    const { command, args, env: environment } = place.server
+    const env = await opencodeEnv(place, model.url, {
+      permission: { '*': 'deny', 'sandbox_*': 'allow' },
+      mcp: { sandbox: { type: 'local', command: [command, ...args], environment, enabled: true } },
     })
+    return run('opencode', ['run', 'go'], { ...env, OPENCODE_DISABLE_PROJECT_CONFIG: '1' })
+  }
 
   const expectConversation = ({ requests }: ModelServer) => {
     expect(requests).toHaveLength(8)
@@ -68,11 +67,7 @@ describe.skipIf(missing)('agents', () => {
     const config = path.join(place.home, 'claude.json')
     await writeFile(config, JSON.stringify({ mcpServers: { sandbox: { type: 'stdio', ...place.server } } }))
     const args = ['--mcp-config', config, '--strict-mcp-config', '--allowedTools', 'mcp__sandbox']
-    const { code, output } = await run('claude', ['-p', 'go', ...args], {
-      ANTHROPIC_BASE_URL: model.url,
-      ANTHROPIC_API_KEY: 'sk-ant-test',
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-    })
+    const { code, output } = await run('claude', ['-p', 'go', ...args], claudeEnv(model.url))
     expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('all done') })
     // Its own search for tools would hide ours from the model.
     expect(model.requests[0]!.tools).toContain('mcp__sandbox__run_command')
@@ -84,40 +79,30 @@ describe.skipIf(missing)('agents', () => {
 
   it('opencode', async () => {
     await using model = await modelServer(conversation((tool) => `sandbox_${tool}`))
-    const { command, args, env } = place.server
-    const config = {
-      autoupdate: false,
-      share: 'disabled',
-      model: 'local/m',
-      small_model: 'local/m',
-      enabled_providers: ['local'],
-      permission: { '*': 'deny', 'sandbox_*': 'allow' },
-      mcp: { sandbox: { type: 'local', command: [command, ...args], environment: env, enabled: true } },
-      provider: {
-        local: {
-          npm: '@ai-sdk/openai-compatible',
-          options: { baseURL: `${model.url}/v1`, apiKey: 'sk-local' },
-          models: { m: { tool_call: true, limit: { context: 128_000, output: 8_192 } } },
-        },
-      },
-    }
-    const models = path.join(place.home, 'models.json')
-    await writeFile(models, '{}')
-    const packages = path.join(place.home, '.config/opencode')
-    await mkdir(path.join(packages, 'node_modules'), { recursive: true })
-    // It would install its plugin package otherwise.
-    const lock = { packages: { '': { dependencies: { '@opencode-ai/plugin': '*' } } } }
-    await writeFile(path.join(packages, 'package-lock.json'), JSON.stringify(lock))
-    const { code, output } = await run('opencode', ['run', 'go'], {
-      OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
-      OPENCODE_DISABLE_MODELS_FETCH: '1',
-      OPENCODE_DISABLE_AUTOUPDATE: '1',
-      OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
-      OPENCODE_DISABLE_PROJECT_CONFIG: '1',
-      OPENCODE_MODELS_PATH: models,
-    })
+    const { code, output } = await opencode(model)
     expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('all done') })
     expect(model.requests[0]!.tools.filter((name) => !name.startsWith('sandbox_'))).toEqual([])
     expectConversation(model)
+  }, 120_000)
+
+  it('opencode, when the broker is killed during a tool: the model learns it, and goes on', async () => {
+    await place.ok(['exec', 'web', '--', 'rm', '-f', 'begun'])
+    await using model = await modelServer([
+      { tool: 'sandbox_run_command', input: { cmd: 'touch begun; sleep 1000' } },
+      { tool: 'sandbox_status', input: {} },
+      { tool: 'sandbox_run_command', input: { cmd: 'pkill sleep; echo works again' } },
+      { text: 'all done' },
+    ])
+    const running = opencode(model)
+    await place.ok(['exec', 'web', '--', 'sh', '-c', 'until [ -e begun ]; do sleep 0.1; done'])
+    const before = (await place.brokerPid())!
+    await end(before, 'SIGKILL')
+    const { code, output } = await running
+    expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('all done') })
+    const texts = model.requests.at(-1)!.results.map(({ text }) => text)
+    expect(texts[0]).toMatch(/broker .*during this call/)
+    expect(texts[1]).toMatch(/programs: 1\n- \w+/)
+    expect(texts[2]).toMatch(/^exit=0\nworks again/)
+    expect(await place.brokerPid()).not.toBe(before)
   }, 120_000)
 })

@@ -211,6 +211,7 @@ describe('the packed daemon, engine and command', () => {
       'database',
       'registry',
       'mcp',
+      'opencode',
       'engine',
       'daemon',
     ]) {

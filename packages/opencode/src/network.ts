@@ -22,13 +22,12 @@ export function modelNetwork(options: ModelAddress): NetworkPolicy {
   const host = hostOf(url)
   const isTls = url.protocol === 'https:'
   const port = Number(url.port || (isTls ? 443 : 80))
-  if (key !== undefined && (!isTls || isIP(host) !== 0))
+  // The gateway refuses requests on other ports in connections that it opens.
+  if (key !== undefined && (!isTls || isIP(host) !== 0 || port !== 443))
     throw new SandboxError(
       'invalid_argument',
-      'A secret can be added only to HTTPS requests to a host name.',
-      {
-        hint: 'Use an https: URL with a host name, or leave `secret` out.',
-      },
+      'A secret can be added only to HTTPS requests to a host name, on port 443.',
+      { hint: 'Use an https: URL with a host name and no port, or leave `secret` out.' },
     )
   if (isLoopback(host))
     return { allow: [], services: { [name]: { host: host === 'localhost' ? '127.0.0.1' : host, port } } }

@@ -24,6 +24,7 @@ const zone: Readonly<Record<string, readonly Answer[]>> = {
   'proxy.example': [v4(PROXY)],
   'model.sandkasten.internal': [v4(DENIED)],
   'doh.example': [v4(FOREIGN_RESOLVER)],
+  'api.anthropic.com': [v4(ALLOWED)],
   'metadata.wild.example': [v4(METADATA)],
   'private.wild.example': [v4('10.20.0.5')],
   'lan.wild.example': [v4(HOST.lan)],
@@ -69,4 +70,5 @@ export const CERTIFIED = [
   'denied-front.example',
   'proxy.example',
   'doh.example',
+  'api.anthropic.com',
 ]

@@ -14,11 +14,12 @@ import { FOREIGN_RESOLVER, HTTP_PORTS, RAW_PORTS, RESOLVER, TLS_PORTS } from './
 import { answerTo, questionOf } from './dns.ts'
 import { say, text } from './records.ts'
 import { openGit } from './sites/git.ts'
+import { models } from './sites/models.ts'
 import { openRegistries } from './sites/registries.ts'
 import type { Site } from './sites/site.ts'
 
 const [certificate = '', key = '', folder = ''] = process.argv.slice(2)
-const sites: Readonly<Record<string, Site>> = { ...openGit(folder), ...openRegistries(folder) }
+const sites: Readonly<Record<string, Site>> = { ...openGit(folder), ...openRegistries(folder), ...models }
 const at = (socket: Socket) => `${socket.localAddress?.replace('::ffff:', '')}:${socket.localPort}`
 const waiting: Array<Promise<void>> = []
 
@@ -90,7 +91,7 @@ function respond(request: IncomingMessage, response: ServerResponse): void {
     })
     const to = url.searchParams.get('to')
     const site = sites[String(host).toLowerCase()]
-    if (site && headers.authorization === undefined)
+    if (site && headers.authorization === undefined && headers['x-api-key'] === undefined)
       response.writeHead(401, { 'www-authenticate': 'Basic' }).end()
     else if (site) site(request, sent, response)
     else if (url.pathname === '/redirect' && to) response.writeHead(302, { location: to }).end()

@@ -106,13 +106,12 @@ describe('the network', () => {
     })
   })
 
-  it('cannot add a key to plain HTTP, so the agent can read it', () => {
+  it('cannot add a key to plain HTTP or on another port, so the agent can read it', () => {
     vi.stubEnv('LOCAL_API_KEY', 'sk-real')
-    const { agent, model, accesses } = planned({
-      model: 'local/m1',
-      modelUrl: 'http://127.0.0.1:8899/v1',
-      credential: ['LOCAL_API_KEY'],
-    })
+    const own = { model: 'local/m1', credential: ['LOCAL_API_KEY'] }
+    const otherPort = planned({ ...own, modelUrl: 'https://models.example.com:8443/v1' })
+    expect(otherPort.accesses[0]).toMatchObject({ readable: ['LOCAL_API_KEY'] })
+    const { agent, model, accesses } = planned({ ...own, modelUrl: 'http://127.0.0.1:8899/v1' })
     expect(accesses[0]).toMatchObject({
       readable: ['LOCAL_API_KEY'],
       credentials: [{ variable: 'LOCAL_API_KEY' }],

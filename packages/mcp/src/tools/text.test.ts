@@ -13,12 +13,6 @@ describe('cleanOutput', () => {
   ])('%j is %j', (given, clean) => {
     expect(cleanOutput(given)).toBe(clean)
   })
-
-  it('takes bounded time', () => {
-    const startedAt = performance.now()
-    for (const part of ['\r', '\u001b[', '\u001b[1;', 'x\r', '\u001b]']) cleanOutput(part.repeat(12_000))
-    expect(performance.now() - startedAt).toBeLessThan(2_000)
-  })
 })
 
 describe('shortened', () => {
@@ -38,6 +32,8 @@ describe('shortened', () => {
 
 it('names and messages stay one line', () => {
   expect(oneLine(' a\n b\u2028c ')).toBe('a b c')
+  // A file can have a line of 4 MB. Cleaning all of it would take an hour.
+  expect(oneLine(`begin ${'\u001b]'.repeat(2_000_000)}`)).toMatch(/^begin.*…$/)
   expect(oneLine('x'.repeat(300))).toHaveLength(200)
   expect(shownName('plain name')).toBe('plain name')
   expect(shownName('a\nb')).toBe('"a\\nb"')

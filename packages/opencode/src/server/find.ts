@@ -79,7 +79,7 @@ export function checkedVersion(
   )
 }
 
-function passwordNeeded(handle: SandboxCore, { agent, port }: Settings): SandboxError {
+export function passwordNeeded(handle: SandboxCore, { agent, port }: Settings): SandboxError {
   return new SandboxError(
     'conflict',
     `${agent.title} is running on port ${port} of the sandbox, with a password.`,

@@ -1,10 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ProcessCore, type SandboxCore, type SandboxEndpoint, SandboxError } from '@sandkasten/sdk'
+import {
+  type ProcessCore,
+  type SandboxCore,
+  type SandboxEndpoint,
+  SandboxError,
+  supports,
+} from '@sandkasten/sdk'
 import type { ServerSpec } from '../agents/index.ts'
 import { type Inspection, inspect } from '../binary/inspect.ts'
 import { programEnvironment, type Settings } from '../bootstrap/settings.ts'
 import { headersOf } from './endpoint.ts'
-import { checkedVersion, portInUse } from './find.ts'
+import { checkedVersion, passwordNeeded, portInUse } from './find.ts'
 import { FollowedProcess } from './follow.ts'
 import { endProcess, execIdOf } from './generations.ts'
 import { becomesHealthy } from './ready.ts'
@@ -61,6 +67,9 @@ async function startOn(
     await endProcess(process, signal)
     return undefined
   } catch (error) {
+    // A caller in another process has started the server with this number, and its own password. Do not end it.
+    if (SandboxError.is(error, 'unauthenticated') && supports(handle, 'reattach'))
+      throw passwordNeeded(handle, settings)
     const failure = await explained(handle, error, followed, options)
     await endProcess(process, AbortSignal.timeout(cleanUpMs)).catch(() => {})
     throw failure

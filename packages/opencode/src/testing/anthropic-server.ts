@@ -27,17 +27,11 @@ export async function startAnthropicServer(
     void answer(request, response).catch(() => response.destroy())
   })
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await jsonOf(incoming)
-    const { pathname } = new URL(incoming.url ?? '/', 'http://model')
-    if (pathname !== '/v1/messages') return void response.writeHead(404).end('{}')
-    const request = requestOf(body, incoming)
-    const reply: ModelReply =
-      request.tools.length === 0 ? { text: '{"title": "A title"}' } : model.script(request)
-    if (request.tools.length > 0) model.requests.push(request)
-    if (body.stream === true) return stream(response, reply)
-    const content = 'text' in reply ? [{ type: 'text', text: reply.text }] : []
-    response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ ...head, content, stop_reason: 'end_turn' }))
+    const sent = await bodyOf(incoming)
+    answerMessages(incoming, sent, response, (request) => {
+      model.requests.push(request)
+      return model.script(request)
+    })
   }
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -53,6 +47,24 @@ export async function startAnthropicServer(
     },
   }
   return model
+}
+
+/** Answers one request of the messages API. Those without tools ask for a title. */
+export function answerMessages(
+  incoming: IncomingMessage,
+  sent: Buffer,
+  response: ServerResponse,
+  script: (request: AnthropicRequest) => ModelReply,
+): void {
+  const { pathname } = new URL(incoming.url ?? '/', 'http://model')
+  if (pathname !== '/v1/messages') return void response.writeHead(404).end('{}')
+  const body = parsed(sent)
+  const request = requestOf(body, incoming)
+  const reply = request.tools.length === 0 ? { text: '{"title": "A title"}' } : script(request)
+  if (body.stream === true) return stream(response, reply)
+  const content = 'text' in reply ? [{ type: 'text', text: reply.text }] : []
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ ...head, content, stop_reason: 'end_turn' }))
 }
 
 interface Block {
@@ -104,11 +116,15 @@ function stream(response: ServerResponse, reply: ModelReply): void {
   response.end()
 }
 
-async function jsonOf(incoming: IncomingMessage): Promise<Body> {
+async function bodyOf(incoming: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of incoming) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks)
+}
+
+function parsed(sent: Buffer): Body {
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as Body
+    return JSON.parse(sent.toString('utf8')) as Body
   } catch {
     return {}
   }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** A server with a name of its own. Without `authorization` the request does not get this far. */
+/** A server with a name of its own. Without `authorization` or `x-api-key` the request does not get this far. */
 export type Site = (request: IncomingMessage, body: Buffer, response: ServerResponse) => void
 
 export function text(response: ServerResponse, body: string | Buffer, type = 'application/json'): void {

@@ -52,11 +52,11 @@ export function accessesOf(options: AccessOptions): Access[] {
   return isAsked ? ways : [...ways, { ...plain, modelUrl: model.isCustom ? model.url : undefined }]
 }
 
-/** A secret is added to HTTPS requests to a name only. */
+/** A secret is added to HTTPS requests to a name on port 443 only. */
 function canBroker({ url, key }: Model): boolean {
   if (url === undefined || key === undefined || !URL.canParse(url)) return false
-  const { protocol, hostname } = new URL(url)
-  return protocol === 'https:' && /[a-z]/i.test(hostname) && !hostname.includes(':')
+  const { protocol, hostname, port } = new URL(url)
+  return protocol === 'https:' && port === '' && /[a-z]/i.test(hostname) && !hostname.includes(':')
 }
 
 function policyOf({ model, remote, allow = [], deny }: AccessOptions, secret?: string): NetworkPolicy {
