@@ -96,6 +96,12 @@ export function waysOutOf(subject: Subject): void {
       },
     )
 
+    it('the widest policy leads neither to the host nor to private addresses', () => {
+      const results = [...trial.widest]
+      expect(results.length).toBeGreaterThan(90)
+      expect(results.filter(([, result]) => result.arrivals.length > 0).map(([way]) => way.name)).toEqual([])
+    })
+
     it('another sandbox is not reachable at any address', async () => {
       const [one, other] = await Promise.all([
         engine.create({ network: closedPolicy }),
