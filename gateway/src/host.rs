@@ -40,7 +40,7 @@ impl Host {
         self.told().own.contains(&address) || on_interface()
     }
 
-    /// Reading them needs a descriptor. Without one, the earlier ones count; `None` if there are none.
+    /// Reading them needs a descriptor. Without one, the earlier ones count. `None`: they were never read.
     fn interfaces(&self) -> Option<Arc<HashSet<IpAddr>>> {
         let mut cached = lock(&self.interfaces);
         if let Some((at, addresses)) = cached.as_ref()

@@ -1,5 +1,5 @@
-//! Scrubs what the server sends over a WebSocket. A message may be cut into frames at any byte, so the heads of frames
-//! are taken out of the stream, and put back at the same places of the scrubbed one: scrubbing keeps the length.
+//! Scrubs what the server sends over a WebSocket. A message may be cut into frames at any byte. So the heads of frames
+//! are taken out of the stream, and put back at the same places afterwards. Scrubbing keeps the length.
 
 use std::collections::VecDeque;
 use std::io;
