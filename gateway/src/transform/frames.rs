@@ -12,6 +12,8 @@ use super::scrub::{Scrubber, Stream};
 const CONTROL: u8 = 0x08;
 const LONGEST_CONTROL: u64 = 125;
 const MASKED: u8 = 0x80;
+/// Frames that wait behind what may be the beginning of a secret.
+const MOST_WAITING: usize = 1024;
 
 pub(super) struct Frames {
     scrubber: Arc<Scrubber>,
@@ -47,6 +49,7 @@ impl Frames {
         while !piece.is_empty() {
             if self.left == 0 {
                 self.head(&mut piece)?;
+                self.put(b"", &mut out);
                 continue;
             }
             let length = piece.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
@@ -55,7 +58,9 @@ impl Frames {
             let ready = self.data.push(piece.split_to(length));
             self.put(&ready, &mut out);
         }
-        self.put(b"", &mut out);
+        if self.between.len() > MOST_WAITING {
+            return Err(io::Error::other("too many frames within what may be a secret"));
+        }
         Ok(out.freeze())
     }
 
@@ -141,13 +146,21 @@ fn parse(bytes: &[u8]) -> io::Result<Option<(usize, u64)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECRET: &str = "tok_7Hq+zW/19aXc";
 
-    fn frames() -> Frames {
+    static SCRUBBER: LazyLock<Arc<Scrubber>> = LazyLock::new(|| {
         let secret = SECRET.into();
-        Frames::new(Scrubber::new([&secret].into_iter(), Vec::new()).unwrap().unwrap())
+        Scrubber::new([&secret].into_iter(), Vec::new()).unwrap().unwrap()
+    });
+
+    fn frames() -> Frames {
+        Frames::new(Arc::clone(&SCRUBBER))
     }
 
     fn frame(first: u8, data: &[u8]) -> Vec<u8> {
@@ -216,6 +229,39 @@ mod tests {
         );
         assert!(frames.releasable());
         assert_eq!(frames.release(), "tok");
+    }
+
+    #[test]
+    fn keeps_few_frames_that_wait() {
+        let mut frames = frames();
+        frames.push(frame(0x01, b"tok_7Hq+z").into()).unwrap();
+        assert!(frames.push(frame(0x89, b"").repeat(1000).into()).is_ok());
+        assert!(frames.push(frame(0x89, b"").repeat(1000).into()).is_err());
+        assert!(self::frames().push(frame(0x89, b"").repeat(5000).into()).is_ok());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// A hostile server: whatever it sends, in whatever pieces, has one meaning, and keeps its length.
+        #[test]
+        fn any_bytes_in_any_pieces(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..10], 0..300), cut in any::<prop::sample::Index>()) {
+            let (left, right) = bytes.split_at(cut.index(bytes.len() + 1));
+            let all = |pieces: &[&[u8]]| {
+                let mut frames = frames();
+                let mut out = Vec::new();
+                for piece in pieces {
+                    out.extend(frames.push(Bytes::copy_from_slice(piece)).ok()?);
+                }
+                out.extend(frames.finish());
+                // The beginning of a head that never came is not sent.
+                out.extend(&frames.partial);
+                Some(out)
+            };
+            let whole = all(&[&bytes]);
+            prop_assert_eq!(&whole, &all(&[left, right]));
+            prop_assert!(whole.is_none_or(|out| out == bytes));
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ export async function findTools(folder: string): Promise<Tools> {
     if (!['/usr/bin', '/usr/local/bin'].some((place) => existsSync(join(place, program))))
       missing[program] = `${program} is not in /usr/bin or /usr/local/bin`
   const compiling = compileGo(folder)
+  // A failure is reported where it is awaited.
+  compiling.catch(() => {})
   const rust = await output('rustc', ['--print', 'sysroot'])
   if (rust === undefined) missing.cargo = 'Rust is not installed'
   else mounts.push({ source: rust, target: '/opt/rust' })
