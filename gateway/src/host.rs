@@ -36,40 +36,43 @@ impl Host {
 
     /// Whether this machine has the address, as the engine or its interfaces say. `address` is canonical.
     pub fn owns(&self, address: IpAddr) -> bool {
-        self.told().own.contains(&address) || self.interfaces().contains(&address)
+        let on_interface = || self.interfaces().is_none_or(|all| all.contains(&address));
+        self.told().own.contains(&address) || on_interface()
     }
 
-    fn interfaces(&self) -> Arc<HashSet<IpAddr>> {
+    /// Reading them needs a descriptor. Without one, the earlier ones count. `None`: they were never read.
+    fn interfaces(&self) -> Option<Arc<HashSet<IpAddr>>> {
         let mut cached = lock(&self.interfaces);
         if let Some((at, addresses)) = cached.as_ref()
             && at.elapsed() < INTERFACES_FRESH_FOR
         {
-            return addresses.clone();
+            return Some(addresses.clone());
         }
-        let addresses = Arc::new(read_interfaces());
-        *cached = Some((Instant::now(), addresses.clone()));
-        addresses
+        if let Ok(addresses) = read_interfaces() {
+            *cached = Some((Instant::now(), Arc::new(addresses)));
+        }
+        cached.as_ref().map(|(_, addresses)| addresses.clone())
     }
 }
 
-fn read_interfaces() -> HashSet<IpAddr> {
+fn read_interfaces() -> nix::Result<HashSet<IpAddr>> {
     let address_of = |interface: nix::ifaddrs::InterfaceAddress| {
         let address = interface.address?;
         let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
         v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
     };
-    getifaddrs()
-        .map(|all| all.filter_map(address_of).map(canonical).collect())
-        .unwrap_or_default()
+    Ok(getifaddrs()?.filter_map(address_of).map(canonical).collect())
 }
 
-/// Whether this machine has a route to the address. Sends nothing.
+/// Whether this machine has a route to the address. Sends nothing. True without a free descriptor: a name whose addresses
+/// are left out stays without them for as long as its answer is valid.
 pub fn has_route(address: IpAddr) -> bool {
     let any = match address {
         IpAddr::V4(_) => "0.0.0.0:0",
         IpAddr::V6(_) => "[::]:0",
     };
-    UdpSocket::bind(any)
-        .and_then(|socket| socket.connect((address, 53)))
-        .is_ok()
+    match UdpSocket::bind(any) {
+        Ok(socket) => socket.connect((address, 53)).is_ok(),
+        Err(error) => matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)),
+    }
 }

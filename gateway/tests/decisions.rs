@@ -278,6 +278,10 @@ fn never_leads_inside() {
         "203.0.113.201:443",
         "[64:ff9b::a00:6]:443",
         "[2002:a00:6::]:443",
+        // The machine's own addresses behind NAT64 and 6to4.
+        "[64:ff9b::203.0.113.200]:443",
+        "[64:ff9b::203.0.113.201]:443",
+        "[2002:cb00:71c8::1]:443",
     ];
     for address in inside {
         assert!(!world.reaches(address, &hello("allowed.example")), "{address}");
@@ -306,6 +310,39 @@ fn a_name_that_moves_inside_leads_nowhere() {
         world.reaches("198.51.100.7:443", &hello("allowed.example")),
         "remembered for ten minutes"
     );
+}
+
+#[test]
+fn a_policy_that_changes_within_the_first_bytes_decides() {
+    let mut world = world("first-bytes");
+    world.add(policy());
+    let request = get("allowed.example");
+    let mut streams: Vec<_> = [
+        ("198.51.100.7:443", hello("allowed.example")),
+        ("198.51.100.7:80", request),
+    ]
+    .into_iter()
+    .map(|(address, bytes)| {
+        let mut stream = world.connect(address).expect("a connection");
+        let rest = bytes[20..].to_vec();
+        stream.write_all(&bytes[..20]).expect("written");
+        (stream, rest)
+    })
+    .collect();
+    while world.control.ask(json!({ "op": "list" })).expect("a list")["sandboxes"][0]["connections"] != 2 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(world.update(json!({ "allow": [] })), 0, "nothing is decided yet");
+    for (stream, rest) in &mut streams {
+        let _ = stream.write_all(rest);
+        let answer = support::first_bytes(stream);
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 403"),
+            "{answer:?}"
+        );
+    }
+    world.expect_event(json!({ "kind": "tls", "host": "allowed.example", "reason": "policy_changed" }));
+    world.expect_event(json!({ "kind": "http", "host": "allowed.example", "verdict": "denied", "port": 80 }));
 }
 
 #[test]

@@ -142,6 +142,35 @@ fn a_killed_gateway_resets_everything_and_nothing_falls_open() {
 }
 
 #[test]
+fn works_again_after_it_ran_out_of_descriptors() {
+    let mut world = world("load-descriptors");
+    let limited = std::process::Command::new("prlimit")
+        .args([format!("--pid={}", world.gateway_pid()), "--nofile=60".to_owned()])
+        .status();
+    assert!(limited.expect("prlimit").success());
+    let streams: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = world.connect("198.51.100.7:443").expect("a connection");
+            let _ = stream.write_all(&hello("a.example"));
+            stream
+        })
+        .collect();
+    world.expect_event(json!({ "host": "a.example", "verdict": "error", "reason": "connect_failed" }));
+    assert!(
+        !world.reaches("203.0.113.9:443", &hello("a.example")),
+        "nothing falls open"
+    );
+    drop(streams);
+    let until = Instant::now() + Duration::from_secs(15);
+    while !world.reaches("198.51.100.7:443", &hello("a.example")) {
+        assert!(Instant::now() < until, "it does not work again");
+    }
+    let events = world.events();
+    let strange = |event: &&Value| event["address"] == "203.0.113.9" && event["verdict"] != "denied";
+    assert_eq!(events.iter().find(strange), None);
+}
+
+#[test]
 fn a_slow_reader_delays_no_other_connection() {
     let world = world("load-slow");
     let mut slow: Vec<_> = (0..50)

@@ -9,6 +9,15 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
+/// The IPv4 address that a router behind NAT64 or 6to4 finds in an IPv6 address, and sends the packet to.
+pub fn translated(address: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V6(address) = address else { return None };
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(embedded(high, low).into()),
+        _ => None,
+    }
+}
+
 pub fn is_inside(address: IpAddr) -> bool {
     match canonical(address) {
         IpAddr::V4(address) => is_inside_v4(address),
@@ -34,10 +43,8 @@ fn is_inside_v4(address: Ipv4Addr) -> bool {
 fn is_inside_v6(address: Ipv6Addr) -> bool {
     let words = address.segments();
     match words {
-        // NAT64 leads to the IPv4 address in its last 32 bits.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => is_inside_v4(embedded(high, low)),
-        // 6to4
-        [0x2002, high, low, ..] if is_inside_v4(embedded(high, low)) => true,
+        // NAT64 and 6to4
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => is_inside_v4(embedded(high, low)),
         // Teredo, ORCHID and other protocol assignments: 2001::/23
         [0x2001, second, ..] if second < 0x200 => true,
         // ISATAP

@@ -10,6 +10,7 @@ mod verdict;
 
 use std::net::IpAddr;
 
+use address::translated;
 use name::HostPattern;
 pub use rule::Protocol;
 use rule::{AddressRule, HostRule};
@@ -107,11 +108,14 @@ impl Policy {
         self.deny_hosts.iter().find(denies).map(|rule| rule.text.as_str())
     }
 
-    /// What rules for addresses say. `address` is canonical.
+    /// What rules for addresses say. `address` is canonical. A denied IPv4 address is denied behind NAT64, too.
     pub fn address(&self, address: IpAddr, port: u16) -> AddressVerdict<'_> {
         let matches = |rule: &&AddressRule| rule.matches(address, port);
+        let denies = |rule: &&AddressRule| {
+            matches(rule) || translated(address).is_some_and(|behind| rule.matches(behind, port))
+        };
         match (
-            self.deny_addresses.iter().find(matches),
+            self.deny_addresses.iter().find(denies),
             self.allow_addresses.iter().find(matches),
         ) {
             (Some(rule), _) => AddressVerdict::Denied(&rule.text),

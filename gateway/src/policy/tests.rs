@@ -142,6 +142,18 @@ fn decides_addresses() {
             443,
             AddressVerdict::Denied("2001:db8:bad::/48"),
         ),
+        // Behind NAT64 and 6to4, a denied address stays denied, and an allowed one is not named.
+        (
+            "64:ff9b::198.51.100.66",
+            5432,
+            AddressVerdict::Denied("198.51.100.66/32"),
+        ),
+        (
+            "2002:c633:6442::1",
+            5432,
+            AddressVerdict::Denied("198.51.100.66/32"),
+        ),
+        ("64:ff9b::198.51.100.7", 5432, AddressVerdict::Unnamed),
     ];
     for (text, port, expected) in table {
         assert_eq!(policy.address(address(text), port), expected, "{text}:{port}");

@@ -16,7 +16,7 @@ use crate::events::Draft;
 use crate::gateway::Gateway;
 use crate::host::has_route;
 use crate::lock;
-use crate::policy::address::{canonical, is_inside};
+use crate::policy::address::{canonical, is_inside, translated};
 use crate::policy::{Policy, Reason, Service};
 pub use brokered::{Brokered, Secrets};
 use connections::Connections;
@@ -111,9 +111,14 @@ impl Sandbox {
 
     /// Whether the gateway may connect to the address at all. `address` is canonical.
     pub fn may_reach(&self, policy: &Policy, address: IpAddr, port: Option<u16>) -> bool {
-        let owned = || self.gateway().is_none_or(|gateway| gateway.host.owns(address));
-        let inside = is_inside(address) || self.own.contains(&address) || owned();
+        let inside =
+            is_inside(address) || self.owns(address) || translated(address).is_some_and(|v4| self.owns(v4));
         !inside || policy.names_exactly(address, port)
+    }
+
+    /// Whether the machine has the address.
+    fn owns(&self, address: IpAddr) -> bool {
+        self.own.contains(&address) || self.gateway().is_none_or(|gateway| gateway.host.owns(address))
     }
 
     pub fn record(&self, draft: Draft) {

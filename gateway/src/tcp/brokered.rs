@@ -13,14 +13,14 @@ use crate::transform::{self, Failure, RequestEvent, Verdict};
 pub async fn carry(
     sandbox: &Arc<Sandbox>,
     brokered: &Brokered,
-    host: String,
+    target: (String, u16),
     client: Io,
     upstream: Io,
     record: &mut Record,
 ) {
     let (recorder, draft) = (sandbox.clone(), record.request());
     let on_request = move |request| recorder.record(describe(&draft, request));
-    let served = transform::serve(client, host, upstream, brokered.broker.clone(), on_request).await;
+    let served = transform::serve(client, target, upstream, brokered.broker.clone(), on_request).await;
     if let Err(Failure { totals, reason, .. }) = served {
         if sandbox.traffic.is_exhausted() {
             record.cut(Reason::LimitBytes);

@@ -119,7 +119,8 @@ async fn carry(
                 Ok(upstream) => {
                     let client = Io::new(client, head, None);
                     let upstream = Io::new(upstream, Vec::new(), Some(meter));
-                    brokered::carry(sandbox, brokered, host, client, upstream, record).await;
+                    let target = (host, called.port());
+                    brokered::carry(sandbox, brokered, target, client, upstream, record).await;
                 }
             },
         },

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
@@ -11,7 +11,7 @@ use super::authority::{Authority, CaMaterial};
 use super::rules::{self, Rule, Transform};
 use super::scrub::Scrubber;
 use super::secrets::{self, Rendered, Secrets};
-use super::{Invalid, Roots, path, tls};
+use super::{Invalid, Roots, headers, path, tls};
 
 pub struct Broker {
     authority: Authority,
@@ -32,6 +32,8 @@ pub(super) enum Plan {
     Set(Vec<(HeaderName, HeaderValue)>),
     SecretMissing(String),
     AmbiguousPath,
+    /// A header asks for another method or path than the transforms would match.
+    Override,
 }
 
 impl Broker {
@@ -111,10 +113,15 @@ impl State {
     }
 
     /// All transforms that match apply; the first one that names a header decides its value.
-    pub fn plan(&self, host: &str, method: &Method, path: &str) -> Plan {
+    pub fn plan(&self, host: &str, method: &Method, path: &str, sent: &HeaderMap) -> Plan {
         let of_host = || self.rules.iter().filter(|rule| rule.host.matches(host));
         if of_host().any(Rule::has_path) && path::can_climb(path) {
             return Plan::AmbiguousPath;
+        }
+        if of_host().any(Rule::has_path) && headers::overrides_path(sent)
+            || of_host().any(Rule::has_methods) && headers::overrides_method(sent)
+        {
+            return Plan::Override;
         }
         let mut set: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for (name, source) in of_host()

@@ -29,10 +29,10 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_STREAMS: u32 = 128;
 
 /// Serves a connection until it ends. `client` has sent nothing but its ClientHello, which is not read yet, and
-/// `upstream` is connected to an address that was checked for `sni`. Dropping the future resets both.
+/// `upstream` is connected to an address and port that were checked for the host of `target`. Dropping the future resets both.
 pub async fn serve<C, U, F>(
     client: C,
-    sni: String,
+    target: (String, u16),
     upstream: U,
     broker: Arc<Broker>,
     on_request: F,
@@ -46,7 +46,7 @@ where
     let client = Counted::new(client, Arc::clone(&counters));
     let served = run(
         client,
-        sni.to_ascii_lowercase(),
+        (target.0.to_ascii_lowercase(), target.1),
         upstream,
         broker,
         on_request,
@@ -68,7 +68,7 @@ type Broken = (&'static str, String);
 
 async fn run<C, U, F>(
     client: Counted<C>,
-    host: String,
+    (host, port): (String, u16),
     upstream: U,
     broker: Arc<Broker>,
     on_request: F,
@@ -115,6 +115,7 @@ where
         .map_err(client_tls)?;
     let pass = Arc::new(Pass {
         host,
+        port,
         broker,
         upstream,
         counters,

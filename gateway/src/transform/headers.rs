@@ -60,6 +60,24 @@ pub(super) fn prepare_request(headers: &mut HeaderMap, scrubs: bool) {
     }
 }
 
+/// Headers by which some frameworks take another method or path than the request line's.
+const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+const PATH_OVERRIDES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+pub(super) fn overrides_method(headers: &HeaderMap) -> bool {
+    has_one_of(headers, &METHOD_OVERRIDES)
+}
+
+pub(super) fn overrides_path(headers: &HeaderMap) -> bool {
+    has_one_of(headers, &PATH_OVERRIDES)
+}
+
+/// Servers that follow CGI do not distinguish `_` from `-`.
+fn has_one_of(headers: &HeaderMap, names: &[&str]) -> bool {
+    let plain = |name: &HeaderName| name.as_str().replace('_', "-");
+    headers.keys().any(|name| names.contains(&plain(name).as_str()))
+}
+
 /// Sets headers instead of those that the sandbox sent. Servers that follow CGI do not distinguish `_` from `-`.
 pub(super) fn replace(headers: &mut HeaderMap, set: Vec<(HeaderName, HeaderValue)>) {
     let same = |name: &HeaderName| {

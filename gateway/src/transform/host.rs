@@ -51,18 +51,23 @@ pub(super) fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label) && name.parse::<std::net::Ipv4Addr>().is_err()
 }
 
-/// Whether a request is for `sni`. The authority of its target and its Host header must name that host, with port 443
-/// or no port. One of the two may be missing.
-pub(super) fn names_only(sni: &str, authority: Option<&Authority>, hosts: &[&HeaderValue]) -> bool {
+/// Whether a request is for `sni`. The authority of its target and its Host header must name that host, with the port of
+/// the connection or no port. One of the two may be missing.
+pub(super) fn names_only(
+    sni: &str,
+    port: u16,
+    authority: Option<&Authority>,
+    hosts: &[&HeaderValue],
+) -> bool {
     if hosts.len() > 1 || (hosts.is_empty() && authority.is_none()) {
         return false;
     }
-    authority.is_none_or(|authority| is_host(sni, authority.as_str().as_bytes()))
-        && hosts.iter().all(|host| is_host(sni, host.as_bytes()))
+    authority.is_none_or(|authority| is_host(sni, port, authority.as_str().as_bytes()))
+        && hosts.iter().all(|host| is_host(sni, port, host.as_bytes()))
 }
 
-fn is_host(sni: &str, text: &[u8]) -> bool {
-    let name = text.strip_suffix(b":443").unwrap_or(text);
+fn is_host(sni: &str, port: u16, text: &[u8]) -> bool {
+    let name = text.strip_suffix(format!(":{port}").as_bytes()).unwrap_or(text);
     name.eq_ignore_ascii_case(sni.as_bytes())
 }
 
@@ -107,7 +112,12 @@ mod tests {
                 .iter()
                 .map(|text| HeaderValue::from_str(text).unwrap())
                 .collect();
-            names_only("api.test", authority.as_ref(), &hosts.iter().collect::<Vec<_>>())
+            names_only(
+                "api.test",
+                443,
+                authority.as_ref(),
+                &hosts.iter().collect::<Vec<_>>(),
+            )
         };
         assert!(check(None, &["api.test"]) && check(None, &["API.TEST:443"]) && check(Some("api.test"), &[]));
         assert!(check(Some("api.test:443"), &["api.test"]));
@@ -127,5 +137,8 @@ mod tests {
         ] {
             assert!(!check(authority, hosts), "{authority:?} {hosts:?}");
         }
+        let value = HeaderValue::from_static("api.test:8443");
+        assert!(names_only("api.test", 8443, None, &[&value]));
+        assert!(!names_only("api.test", 443, None, &[&value]));
     }
 }

@@ -5,6 +5,7 @@ mod broker;
 mod connection;
 mod counted;
 mod event;
+mod frames;
 mod headers;
 mod host;
 mod pass;

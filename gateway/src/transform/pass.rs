@@ -26,6 +26,7 @@ const MAX_PATH: usize = 1024;
 /// What the requests of one connection share.
 pub(super) struct Pass<F> {
     pub host: String,
+    pub port: u16,
     pub broker: Arc<Broker>,
     pub upstream: Upstream,
     pub counters: Arc<Counters>,
@@ -92,7 +93,7 @@ impl<F: Fn(RequestEvent) + Send + Sync + 'static> Pass<F> {
 
     fn prepare(&self, mut request: Request<Incoming>, state: &State) -> Result<Prepared, Refusal> {
         let hosts: Vec<_> = request.headers().get_all(HOST).iter().collect();
-        if !host::names_only(&self.host, request.uri().authority(), &hosts) {
+        if !host::names_only(&self.host, self.port, request.uri().authority(), &hosts) {
             let text = format!(
                 "this connection is for {}, and the request names another host",
                 self.host
@@ -121,7 +122,13 @@ impl<F: Fn(RequestEvent) + Send + Sync + 'static> Pass<F> {
                 return Err(Refusal::denied(StatusCode::FORBIDDEN, "upgrade_refused", text));
             }
         };
-        let set = match state.plan(&self.host, request.method(), request.uri().path()) {
+        let planned = state.plan(
+            &self.host,
+            request.method(),
+            request.uri().path(),
+            request.headers(),
+        );
+        let set = match planned {
             Plan::Set(set) => set,
             Plan::SecretMissing(name) => {
                 return Err(Refusal::bad_gateway(
@@ -132,6 +139,10 @@ impl<F: Fn(RequestEvent) + Send + Sync + 'static> Pass<F> {
             Plan::AmbiguousPath => {
                 let text = "the path has dot segments; send it in its normal form";
                 return Err(Refusal::denied(StatusCode::BAD_REQUEST, "path_refused", text));
+            }
+            Plan::Override => {
+                let text = "a header asks for another method or path; send them in the request line";
+                return Err(Refusal::denied(StatusCode::BAD_REQUEST, "override_refused", text));
             }
         };
         if let Upstream::Refused(refused) = &self.upstream {
@@ -177,14 +188,14 @@ impl<F: Fn(RequestEvent) + Send + Sync + 'static> Pass<F> {
             .cloned()
             .unwrap_or(PathAndQuery::from_static("/"));
         if self.upstream.is_http1() {
-            let host = HeaderValue::from_str(&self.host).map_err(|_| unusable("its target"))?;
+            let host = HeaderValue::from_str(&self.authority()).map_err(|_| unusable("its target"))?;
             request.headers_mut().insert(HOST, host);
             *request.uri_mut() = Uri::from(path);
             *request.version_mut() = Version::HTTP_11;
         } else {
             let mut parts = http::uri::Parts::default();
             parts.scheme = Some(Scheme::HTTPS);
-            parts.authority = Some(self.host.parse().map_err(|_| unusable("its target"))?);
+            parts.authority = Some(self.authority().parse().map_err(|_| unusable("its target"))?);
             parts.path_and_query = Some(path);
             *request.uri_mut() = Uri::from_parts(parts).map_err(|_| unusable("its target"))?;
             *request.version_mut() = Version::HTTP_2;
@@ -194,6 +205,14 @@ impl<F: Fn(RequestEvent) + Send + Sync + 'static> Pass<F> {
         }
         headers::replace(request.headers_mut(), set);
         Ok(request)
+    }
+
+    /// The host as requests name it.
+    fn authority(&self) -> String {
+        match self.port {
+            443 => self.host.clone(),
+            port => format!("{}:{port}", self.host),
+        }
     }
 
     async fn send(&self, prepared: Prepared, state: &State) -> Outcome {

@@ -70,6 +70,10 @@ impl Rule {
     pub fn has_path(&self) -> bool {
         self.path.is_some()
     }
+
+    pub fn has_methods(&self) -> bool {
+        self.methods.is_some()
+    }
 }
 
 pub(super) fn compile(transforms: Vec<Transform>) -> Result<Vec<Rule>, Invalid> {

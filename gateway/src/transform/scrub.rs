@@ -80,9 +80,16 @@ impl Scrubber {
         for value in headers.values_mut() {
             if self.quick.is_match(value.as_bytes()) {
                 let mut text = value.as_bytes().to_vec();
-                self.mask(value.as_bytes(), &mut text);
+                self.whole(&mut text);
                 *value = HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("*"));
             }
+        }
+    }
+
+    /// Masks a text that is complete.
+    pub fn whole(&self, text: &mut [u8]) {
+        if self.quick.is_match(&*text) {
+            self.mask(&text.to_vec(), text);
         }
     }
 

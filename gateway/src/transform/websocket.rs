@@ -10,7 +10,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::time::timeout;
 
-use super::scrub::{PAUSE, Scrubber, Stream};
+use super::frames::Frames;
+use super::scrub::{PAUSE, Scrubber};
 
 const PIECE: usize = 32 * 1024;
 
@@ -25,19 +26,19 @@ pub(super) async fn tunnel(client: OnUpgrade, upstream: OnUpgrade, scrubber: Opt
     // An error of one direction ends both; an end of one leaves the other open.
     let _ = tokio::try_join!(
         copy(client_read, upstream_write, None),
-        copy(upstream_read, client_write, scrubber.map(Stream::new)),
+        copy(upstream_read, client_write, scrubber.map(Frames::new)),
     );
 }
 
-async fn copy(mut from: ReadHalf<Io>, mut to: WriteHalf<Io>, mut scrub: Option<Stream>) -> io::Result<()> {
+async fn copy(mut from: ReadHalf<Io>, mut to: WriteHalf<Io>, mut scrub: Option<Frames>) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
         buffer.reserve(PIECE);
         let read = match &mut scrub {
-            Some(stream) if stream.releasable() => match timeout(PAUSE, from.read_buf(&mut buffer)).await {
+            Some(frames) if frames.releasable() => match timeout(PAUSE, from.read_buf(&mut buffer)).await {
                 Ok(read) => read?,
                 Err(_) => {
-                    to.write_all(&stream.release()).await?;
+                    to.write_all(&frames.release()).await?;
                     to.flush().await?;
                     continue;
                 }
@@ -45,13 +46,13 @@ async fn copy(mut from: ReadHalf<Io>, mut to: WriteHalf<Io>, mut scrub: Option<S
             _ => from.read_buf(&mut buffer).await?,
         };
         if read == 0 {
-            let rest = scrub.as_mut().map_or(Bytes::new(), Stream::finish);
+            let rest = scrub.as_mut().map_or(Bytes::new(), Frames::finish);
             to.write_all(&rest).await?;
             return to.shutdown().await;
         }
         let piece = buffer.split().freeze();
         let piece = match &mut scrub {
-            Some(stream) => stream.push(piece),
+            Some(frames) => frames.push(piece)?,
             None => piece,
         };
         to.write_all(&piece).await?;

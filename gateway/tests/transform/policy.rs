@@ -84,6 +84,78 @@ async fn matches_host_path_and_method() -> Result {
     Ok(())
 }
 
+/// Frameworks that know these headers would use the secret for a request that no transform matches.
+#[tokio::test]
+async fn a_header_cannot_change_what_was_matched() -> Result {
+    let world = World::new();
+    let match_path = json!({ "host": HOST, "path": "/repos/" });
+    let match_method = json!({ "host": HOST, "methods": ["GET"] });
+    for (matching, header, expected) in [
+        (&match_path, "X-Original-URL", 400),
+        (&match_path, "x-rewrite-url", 400),
+        (&match_path, "X_Rewrite_URL", 400),
+        (&match_path, "x-http-method-override", 200),
+        (&match_method, "X-HTTP-Method-Override", 400),
+        (&match_method, "x-http-method", 400),
+        (&match_method, "X_Method_Override", 400),
+        (&match_method, "x-original-url", 200),
+        (&json!({ "host": HOST }), "x-http-method-override", 200),
+    ] {
+        let transforms = json!([{ "match": matching, "headers": { "x-a": "1" } }]);
+        let gateway = gateway(&world, transforms).await?;
+        let mut request = request("GET", "/repos/a", body(""));
+        let name = http::HeaderName::from_bytes(header.as_bytes())?;
+        request
+            .headers_mut()
+            .insert(name, http::HeaderValue::from_static("/user"));
+        let response = gateway.http1().await?.send_request(request).await?;
+        assert_eq!(response.status(), expected, "{matching} {header}");
+        let reason = (expected == 400).then_some("override_refused");
+        assert_eq!(gateway.reasons(), [reason], "{matching} {header}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn serves_other_ports_than_443() -> Result {
+    let world = World::new();
+    let host = |request: http::Request<hyper::body::Incoming>| async move {
+        let authority = request.uri().authority().map(ToString::to_string);
+        let host = request
+            .headers()
+            .get("host")
+            .map(|host| host.to_str().unwrap().to_owned());
+        Ok(Response::new(body(authority.or(host).unwrap_or_default())))
+    };
+    let mut gateway = Gateway::new(
+        &world,
+        upstream(world.acceptor(&["h2", "http/1.1"]), host).await?,
+        bearer(),
+    );
+    gateway.called = 8443;
+    for named in ["api.test:8443", "api.test"] {
+        let mut request = request("GET", "/", body(""));
+        request
+            .headers_mut()
+            .insert("host", http::HeaderValue::from_static(named));
+        let response = gateway.http1().await?.send_request(request).await?;
+        assert_eq!(text(response).await?, "api.test:8443");
+    }
+    let response = gateway
+        .http2()
+        .await?
+        .send_request(get("https://api.test:8443/"))
+        .await?;
+    assert_eq!(text(response).await?, "api.test:8443");
+    let response = gateway
+        .http2()
+        .await?
+        .send_request(get("https://api.test:443/"))
+        .await?;
+    assert_eq!(response.status(), 421);
+    Ok(())
+}
+
 #[tokio::test]
 async fn composes_values() -> Result {
     let world = World::new();

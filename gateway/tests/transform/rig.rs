@@ -99,6 +99,8 @@ pub struct Gateway {
     pub ca: Arc<CaMaterial>,
     pub roots: Roots,
     pub port: u16,
+    /// The port that the sandbox called.
+    pub called: u16,
     pub events: Arc<Mutex<Vec<RequestEvent>>>,
 }
 
@@ -123,6 +125,7 @@ impl Gateway {
             ca: Arc::new(ca),
             roots,
             port,
+            called: 443,
             events: Arc::default(),
         }
     }
@@ -143,7 +146,7 @@ impl Gateway {
         let record = move |event| events.lock().unwrap().push(event);
         Ok(tokio::spawn(serve(
             inside,
-            HOST.into(),
+            (HOST.into(), self.called),
             upstream,
             Arc::clone(&self.broker),
             record,

@@ -1,4 +1,4 @@
-//! WebSockets over HTTP/1.1. The frames themselves are in `clients.rs`, with real ones.
+//! WebSockets over HTTP/1.1. `clients.rs` has real clients.
 
 use std::time::Duration;
 
@@ -29,7 +29,16 @@ fn upgrade(protocol: &'static str) -> http::Request<Body> {
     request
 }
 
-/// Sends what it got back, after the upgrade.
+/// A frame of a server: not masked.
+fn frame(first: u8, data: &str) -> Vec<u8> {
+    [&[first, data.len() as u8], data.as_bytes()].concat()
+}
+
+const TEXT: u8 = 0x81;
+const FIRST: u8 = 0x01;
+const LAST: u8 = 0x80;
+
+/// Sends what it got back, after the upgrade. The tests give it frames of a server.
 async fn echo(world: &World) -> Result<u16> {
     upstream(world.acceptor(&["http/1.1"]), |mut request| async move {
         assert_eq!(
@@ -45,7 +54,7 @@ async fn echo(world: &World) -> Result<u16> {
             while let Ok(length @ 1..) = stream.read(&mut buffer).await {
                 stream.write_all(&buffer[..length]).await.unwrap();
             }
-            stream.write_all(b"bye").await.unwrap();
+            stream.write_all(&frame(TEXT, "bye")).await.unwrap();
             stream.shutdown().await.unwrap();
         });
         let head = Response::builder()
@@ -74,24 +83,37 @@ async fn tunnels_and_scrubs() -> Result {
     );
     assert_eq!(response.headers()["connection"], "Upgrade");
     let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await?);
-    let mut reply = [0; 16];
+    let mut reply = [0; 64];
     for message in ["hello", "ends in t", "ends in tok_", "x"] {
-        stream.write_all(message.as_bytes()).await?;
+        let message = frame(TEXT, message);
+        stream.write_all(&message).await?;
         let reply = &mut reply[..message.len()];
         timeout(Duration::from_secs(5), stream.read_exact(reply)).await??;
-        assert_eq!(reply, message.as_bytes());
+        assert_eq!(reply, message);
     }
-    for part in [&SECRET[..7], &SECRET[7..]] {
-        stream.write_all(part.as_bytes()).await?;
-        stream.flush().await?;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    // The server cuts the secret: within a frame, and between two.
+    let stars = "*".repeat(SECRET.len());
+    let whole = frame(TEXT, SECRET);
+    let (left, right) = SECRET.split_at(7);
+    let cut = [frame(FIRST, left), frame(LAST, right)];
+    let masked = [frame(FIRST, &stars[..7]), frame(LAST, &stars[7..])].concat();
+    for (parts, expected) in [
+        ([&whole[..9], &whole[9..]], frame(TEXT, &stars)),
+        ([&cut[0][..], &cut[1][..]], masked),
+    ] {
+        for part in parts {
+            stream.write_all(part).await?;
+            stream.flush().await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let reply = &mut reply[..expected.len()];
+        timeout(Duration::from_secs(5), stream.read_exact(reply)).await??;
+        assert_eq!(reply, expected);
     }
-    stream.read_exact(&mut reply).await?;
-    assert_eq!(reply, [b'*'; 16]);
     stream.shutdown().await?;
-    let mut rest = String::new();
-    stream.read_to_string(&mut rest).await?;
-    assert_eq!(rest, "bye");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await?;
+    assert_eq!(rest, frame(TEXT, "bye"));
     assert!(served.await?.unwrap().bytes_in > 40);
     Ok(())
 }
@@ -106,8 +128,8 @@ async fn ends_when_the_caller_drops_the_connection() -> Result {
     tokio::spawn(connection.with_upgrades());
     let mut response = sender.send_request(upgrade("websocket")).await?;
     let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await?);
-    stream.write_all(b"x").await?;
-    stream.read_exact(&mut [0]).await?;
+    stream.write_all(&frame(TEXT, "x")).await?;
+    stream.read_exact(&mut [0; 3]).await?;
     served.abort();
     // Neither an orderly end nor the "bye" that the upstream sends then.
     let ended = timeout(Duration::from_secs(5), stream.read_to_end(&mut Vec::new())).await?;

@@ -11,7 +11,7 @@ use crate::netlink::nft::{
     TRANSPORT_HEADER, compare, expression, meta, payload, verdict,
 };
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
 const TABLE: &str = "sandkasten";
@@ -69,8 +69,8 @@ impl Fence {
         for rule in rules {
             match rule {
                 Rule::Own => {
-                    for address in own {
-                        self.to(family, false, &Prefix::only(*address), None);
+                    for address in own.iter().copied().flat_map(with_nat64) {
+                        self.to(family, false, &Prefix::only(address), None);
                     }
                 }
                 Rule::To { accept, prefix, port } => self.to(family, *accept, prefix, *port),
@@ -123,6 +123,18 @@ impl Fence {
 }
 
 /// Compares only the bytes of the prefix, the last one under a mask. An empty prefix matches everything.
+/// An IPv4 address, and the one by which a router behind NAT64 finds it.
+fn with_nat64(address: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let behind = match address {
+        IpAddr::V4(v4) => {
+            let [high, low] = [v4.to_bits() >> 16, v4.to_bits() & 0xffff].map(|word| word as u16);
+            Some(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low).into())
+        }
+        IpAddr::V6(_) => None,
+    };
+    std::iter::once(address).chain(behind)
+}
+
 fn destination(list: &mut Message, prefix: &Prefix) {
     let (bytes, offset) = match prefix.address {
         IpAddr::V4(address) => (address.octets().to_vec(), 16),

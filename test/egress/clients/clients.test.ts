@@ -41,6 +41,7 @@ describe.skipIf(missing)(
     const outputs: string[] = []
     beforeAll(async () => {
       world = await openWorld({ sniff: false })
+      // Go compiles its standard library once for each machine.
       tools = await findTools(world.folder)
       engine = await openEngine(world, { secrets })
       id = await engine.create({
@@ -49,7 +50,7 @@ describe.skipIf(missing)(
         resources: { memoryMb: 2048 },
         providerOptions: { mounts: tools.mounts },
       })
-    }, 180_000)
+    }, 600_000)
     afterAll(() => closeAll(engine, world), 60_000)
 
     const folderOf = ({ name }: Client) => name.toLowerCase().replaceAll(' ', '-')

@@ -23,6 +23,9 @@ export async function findTools(folder: string): Promise<Tools> {
   for (const program of ['git', 'npm', 'curl', 'python3', 'java'])
     if (!['/usr/bin', '/usr/local/bin'].some((place) => existsSync(join(place, program))))
       missing[program] = `${program} is not in /usr/bin or /usr/local/bin`
+  const compiling = compileGo(folder)
+  // A failure is reported where it is awaited.
+  compiling.catch(() => {})
   const rust = await output('rustc', ['--print', 'sysroot'])
   if (rust === undefined) missing.cargo = 'Rust is not installed'
   else mounts.push({ source: rust, target: '/opt/rust' })
@@ -38,7 +41,7 @@ export async function findTools(folder: string): Promise<Tools> {
   }
   if ((await output('/usr/bin/python3', ['-m', 'pip', '--version'])) === undefined)
     missing.pip = 'pip is not installed for /usr/bin/python3: apt-get install python3-pip'
-  const go = await compileGo(folder)
+  const go = await compiling
   if ('missing' in go) missing.go = go.missing
   else mounts.push({ source: go.folder, target: '/opt/go-client' }, { source: go.root, target: '/opt/go' })
   env.PATH = '/opt/node:/opt/rust/bin:/opt/go/bin:/usr/local/bin:/usr/bin:/bin'

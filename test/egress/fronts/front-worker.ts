@@ -5,6 +5,7 @@
 import { globSync, rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { ConnectionConfig, Sandbox as OpenSandbox } from '@alibaba-group/opensandbox'
+import { type CreateSandboxFromSnapshotParams, Daytona } from '@daytona/sdk'
 import { Sandbox as VercelSandbox } from '@vercel/sandbox'
 import { E2B, type SandboxOpts } from 'e2b'
 import { startTestDaemon } from '../../../packages/daemon/src/testing/daemon.ts'
@@ -17,9 +18,9 @@ const daemon = await startTestDaemon({
   run_dir: runFolder,
   allowed_networks: ['none', 'open', 'policy'],
   preview_listen: listen,
-  fronts: { e2b: { listen }, vercel: { listen }, opensandbox: { listen } },
+  fronts: { e2b: { listen }, daytona: { listen }, vercel: { listen }, opensandbox: { listen } },
 })
-const { e2b: e2bUrl, vercel: vercelUrl, opensandbox: openUrl } = daemon.daemon.fronts
+const { e2b: e2bUrl, daytona: daytonaUrl, vercel: vercelUrl, opensandbox: openUrl } = daemon.daemon.fronts
 const e2b = new E2B({ apiKey: daemon.key, apiUrl: e2bUrl!, sandboxUrl: e2bUrl! })
 const vercel = {
   token: daemon.key,
@@ -30,6 +31,7 @@ const vercel = {
 }
 
 type E2bNetwork = NonNullable<SandboxOpts['network']>
+type DaytonaNetwork = Pick<CreateSandboxFromSnapshotParams, 'networkAllowList' | 'domainAllowList'>
 type VercelPolicy = NonNullable<NonNullable<Parameters<typeof VercelSandbox.create>[0]>['networkPolicy']>
 type OpenPolicy = NonNullable<Parameters<typeof OpenSandbox.create>[0]['networkPolicy']>
 
@@ -41,6 +43,16 @@ const methods = {
       return (await box.commands.run(script, { timeoutMs: 60_000 })).stdout
     } finally {
       await box.kill()
+    }
+  },
+  async daytona(network: DaytonaNetwork, script: string) {
+    const daytona = new Daytona({ apiKey: daemon.key, apiUrl: `${daytonaUrl}/api`, target: 'us' })
+    const sandbox = await daytona.create(network)
+    try {
+      return (await sandbox.process.executeCommand(script)).result ?? ''
+    } finally {
+      await sandbox.delete()
+      await daytona[Symbol.asyncDispose]()
     }
   },
   async vercel(networkPolicy: VercelPolicy, script: string) {

@@ -126,6 +126,24 @@ describe.skipIf(missing)(`policies of fronts are enforced${missing ? ` (skipped:
     expect(received('/no')).toBeUndefined()
   })
 
+  it('Daytona: lists of names and networks', { timeout: 60_000 }, async () => {
+    const network = { domainAllowList: '*.allowed.example', networkAllowList: '11.0.3.0/24' }
+    const output = await fronts.daytona(
+      network,
+      visit(
+        'https://daytona.allowed.example/daytona',
+        'http://11.0.3.1:8080/daytona-network',
+        '-k https://denied.example/no-daytona',
+        '-k https://11.0.2.1/no-daytona',
+      ),
+    )
+    await world.settle()
+    expect(received('/daytona')).toBeDefined()
+    expect(received('/daytona-network')).toBeDefined()
+    expect(received('/no-daytona')).toBeUndefined()
+    expect(lines(output).filter((line) => line === 'refused')).toHaveLength(2)
+  })
+
   it('OpenSandbox: rules for targets', { timeout: 60_000 }, async () => {
     const policy = {
       defaultAction: 'deny' as const,

@@ -69,6 +69,14 @@ export const addresses: readonly Way[] = [
     ...byAddress(7018, '2002:b00:201::1'),
     opens: false,
   }),
+  python('nat64-local', 'an IPv4 address behind a local NAT64', `tcp('64:ff9b:1::11.0.2.1', 7060)`, {
+    ...byAddress(7060, '64:ff9b:1::b00:201'),
+    opens: false,
+  }),
+  python('teredo-address', 'an IPv4 address in a Teredo address', `tcp('2001:0:b00:201::1', 7061)`, {
+    ...byAddress(7061, '2001:0:b00:201::1'),
+    opens: false,
+  }),
   python('other-port', 'an allowed name at a port that no rule names', `tcp('allowed.example', 7020)`, {
     event: { port: 7020, reason: ['no_rule', 'address_mismatch'] },
   }),

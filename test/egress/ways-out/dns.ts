@@ -6,12 +6,15 @@ const NULL = 10
 const PTR = 12
 const refused = (host = '{T}.denied.example') => ({ event: { kind: 'dns', host } })
 const toResolver = (port: number, address = '11.0.0.54') => ({ event: { address, port } })
-const inside = /^(10\.|169\.|127\.|fd|64:|11\.0\.9\.|loopback|host)/
+const inside = /^(10\.|169\.|127\.|fd|64:|2002:|11\.0\.9\.|loopback|host)/
 /** A port of its own for each name, so that its event is not another's. */
 const leadsInside = (host: string) => ({
   at: inside,
   event: { host, reason: ['private_address', 'connect_failed'] },
 })
+
+/** The ways whose names lead inside. */
+export const inwardNames = () => dns.filter(({ at }) => at === inside)
 
 export const dns: readonly Way[] = [
   python('dns-udp', 'another resolver over UDP', `udp('11.0.0.54', 53, question(T + '.allowed.example'))`, {
@@ -165,6 +168,82 @@ export const dns: readonly Way[] = [
     'an alias of a private name',
     `tcp('cname-inside.wild.example', 80, get(host='cname-inside.wild.example'))`,
     leadsInside('cname-inside.wild.example'),
+  ),
+  python(
+    'nat64-name',
+    'a name of the metadata address behind NAT64',
+    `tcp('nat64.wild.example', 80, get(host='nat64.wild.example'))`,
+    leadsInside('nat64.wild.example'),
+  ),
+  python(
+    '6to4-name',
+    'a name of the metadata address in a 6to4 address',
+    `tcp('six-to-four.wild.example', 80, get(host='six-to-four.wild.example'))`,
+    leadsInside('six-to-four.wild.example'),
+  ),
+  python(
+    'host-nat64-name',
+    'a name of the host’s public address behind NAT64',
+    `tcp('host-nat64.wild.example', 80, get(host='host-nat64.wild.example'))`,
+    leadsInside('host-nat64.wild.example'),
+  ),
+  python(
+    'zero-name',
+    'a name of the address 0.0.0.0',
+    `tcp('zero.wild.example', 9901, get(host='zero.wild.example'))`,
+    leadsInside('zero.wild.example'),
+  ),
+  python(
+    'alias-chain',
+    'a private name at the end of many aliases',
+    `tcp('inwards-7.wild.example', 80, get(host='inwards-7.wild.example'))`,
+    leadsInside('inwards-7.wild.example'),
+  ),
+  python(
+    'https-record',
+    'the record HTTPS, which may have addresses',
+    `ask(question(T + '.wild.example', 65))`,
+    { event: { unseen: 'answered as empty, and not asked outside' } },
+  ),
+  python(
+    'https-record-denied',
+    'the record HTTPS of a denied name',
+    `ask(question(T + '.denied.example', 65))`,
+    refused(),
+  ),
+  python('any-record', 'all records below an allowed name', `ask(question(T + '.wild.example', 255))`, {
+    event: { kind: 'dns', host: '{T}.wild.example', reason: 'protocol' },
+  }),
+  python(
+    'mail-and-services',
+    'records of mail and services below an allowed name',
+    `for kind in (15, 33, 35, 37, 44, 257): ask(question(T + '.wild.example', kind))`,
+    { event: { kind: 'dns', host: '{T}.wild.example', reason: 'protocol' } },
+  ),
+  python(
+    'zone-transfer',
+    'a transfer of the zone of an allowed name',
+    `ask_tcp(question(T + '.wild.example', 252))`,
+    { event: { kind: 'dns', host: '{T}.wild.example', reason: 'protocol' } },
+  ),
+  python(
+    'dot-in-label',
+    'a label with dots, which reads as a name below an allowed one',
+    `label = (T + '.wild.example').encode()
+ask(question('denied.example').replace(b'\\x06denied', bytes([len(label)]) + label + b'\\x06denied'))`,
+    { event: { kind: 'dns', reason: 'no_rule', host: '{T}\\.wild\\.example.denied.example.' } },
+  ),
+  python(
+    'compressed-question',
+    'a question whose name points behind itself',
+    `ask(question('x').replace(b'\\x01x\\0', bytes([len(T)]) + TOKEN + b'\\xc0\\x21') + b'\\x06denied\\x07example\\0')`,
+    { event: { unseen: 'malformed, or refused under the name that it spells' } },
+  ),
+  python(
+    'answer-as-question',
+    'an answer instead of a question',
+    `ask(question(T + '.wild.example', code=0x8180))`,
+    { event: { unseen: 'the gateway ignores answers' } },
   ),
   python(
     'mixed-name',

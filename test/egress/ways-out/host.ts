@@ -83,6 +83,30 @@ for device in devices():
     except OSError as error: print(error)`,
     at('fe80::78', 9902),
   ),
+  python(
+    'host-nat64',
+    'the host’s public address behind NAT64',
+    `tcp('64:ff9b::11.0.9.2', 7062)`,
+    at('64:ff9b::b00:902', 7062),
+  ),
+  python(
+    'host-6to4',
+    'the host’s public address in a 6to4 address',
+    `tcp('2002:b00:902::1', 7063)`,
+    at('2002:b00:902::1', 7063),
+  ),
+  python(
+    'metadata-nat64',
+    'the metadata service behind NAT64',
+    `tcp('64:ff9b::169.254.169.254', 80, get(host='169.254.169.254'))`,
+    at('64:ff9b::a9fe:a9fe', 80),
+  ),
+  python(
+    'metadata-6to4',
+    'the metadata service in a 6to4 address',
+    `tcp('2002:a9fe:a9fe::1', 80, get(host='169.254.169.254'))`,
+    at('2002:a9fe:a9fe::1', 80),
+  ),
   python('host-loopback', 'the host’s loopback', `tcp('127.0.0.1', 9901)`, { event: staysInside }),
   python('host-loopback-v6', 'the host’s IPv6 loopback', `tcp('::1', 9901)`, { event: staysInside }),
   python('host-loopback-mapped', 'the host’s loopback, mapped', `tcp('::ffff:127.0.0.1', 9901)`, {

@@ -143,6 +143,68 @@ read(stream); stream.sendall(get(host=T + '.denied.example').encode()); read(str
       event: { port: 80 },
     },
   ),
+  python(
+    'no-version',
+    'HTTP/0.9',
+    `tcp('allowed.example', 80, 'GET http://' + T + '.denied.example/' + T + '\\r\\n\\r\\n')`,
+    { event: { port: 80, reason: 'not_http' } },
+  ),
+  python(
+    'absolute-port',
+    'another port in the request’s target',
+    `tcp('allowed.example', 80, get('http://allowed.example:22/' + T))`,
+    { event: { host: undefined, port: 80, reason: 'host_mismatch' } },
+  ),
+  python(
+    'absolute-user',
+    'a user in the request’s target',
+    `tcp('allowed.example', 80, get('http://allowed.example@denied.example/' + T))`,
+    { event: { port: 80, reason: 'host_mismatch' } },
+  ),
+  python(
+    'connect-lower-case',
+    'CONNECT in lower case',
+    `stream = tcp('allowed.example', 80, 'connect denied.example:443 HTTP/1.1\\r\\nHost: allowed.example\\r\\n\\r\\n', keep=True)
+read(stream); stream.sendall(TOKEN); read(stream)`,
+    { event: { port: 80, reason: ['not_http', 'host_mismatch', 'connect_refused_by_policy'] } },
+  ),
+  python(
+    'asterisk',
+    'OPTIONS of the whole server for a denied Host',
+    `tcp('allowed.example', 80, 'OPTIONS * HTTP/1.1\\r\\nHost: ' + T + '.denied.example\\r\\n\\r\\n')`,
+    { event: { host: denied, port: 80, reason: badHost } },
+  ),
+  python(
+    'host-unicode',
+    'a Host in UTF-8',
+    `tcp('allowed.example', 80, ('GET /' + T + ' HTTP/1.1\\r\\nHost: allowed。example\\r\\n\\r\\n').encode())`,
+    { event: { port: 80, reason: ['host_mismatch', 'not_http'] } },
+  ),
+  python(
+    'host-address-number',
+    'a Host that is the address as one number',
+    `tcp('11.0.2.1', 80, get(host='184549889'))`,
+    { event: { address: '11.0.2.1', port: 80, reason: ['host_mismatch', 'no_rule'] }, opens: true },
+  ),
+  python(
+    'upgrade-list',
+    'an upgrade to a WebSocket or to HTTP/2',
+    `tcp('allowed.example', 80, get(more='Connection: Upgrade\\r\\nUpgrade: websocket, h2c\\r\\n'))`,
+    { event: { port: 80, reason: 'upgrade_refused' } },
+  ),
+  python(
+    'smuggling-chunks',
+    'a second request behind a chunk whose size overflows',
+    `tcp('allowed.example', 80, 'POST / HTTP/1.1\\r\\nHost: allowed.example\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n10000000000000000\\r\\n' + get(host=T + '.denied.example'))`,
+    { event: { unseen: 'an allowed request, whose body is malformed' } },
+  ),
+  python(
+    'after-upgrade',
+    'a denied request behind an upgrade that the server did not make',
+    `stream = tcp('allowed.example', 80, get('/first', more='Connection: Upgrade\\r\\nUpgrade: websocket\\r\\n'), keep=True)
+read(stream); stream.sendall(get(host=T + '.denied.example').encode()); read(stream)`,
+    { event: { unseen: 'the server ends the connection' } },
+  ),
   python('address-host', 'an address as Host', `tcp('11.0.2.1', 80, get(host='11.0.2.1'))`, {
     event: { address: '11.0.2.1', port: 80 },
     opens: true,

@@ -155,9 +155,21 @@ def h2_text(name, value):
     return b'\0' + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
+def h2_start():
+    return b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + h2_frame(4, 0, 0, b'')
+
+
+def h2_request(stream, fields):
+    """A GET of the token, with these fields instead of an authority."""
+    if not any(name == b':method' for name, _ in fields):
+        fields = [(b':method', b'GET'), (b':scheme', b'https'), (b':path', b'/' + TOKEN)] + fields
+    fields.sort(key=lambda field: not field[0].startswith(b':'))
+    return h2_frame(1, 5, stream, b''.join(h2_text(*field) for field in fields))
+
+
 def h2_requests(*authorities):
     """The preface and one GET for each authority, on streams 1, 3, … Only the first does not name the token."""
-    data = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + h2_frame(4, 0, 0, b'')
+    data = h2_start()
     for at, authority in enumerate(authorities):
         fields = ((b':method', b'GET'), (b':scheme', b'https'), (b':authority', authority.encode()),
                   (b':path', b'/' + TOKEN if at else b'/first'))

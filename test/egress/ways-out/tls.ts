@@ -80,6 +80,63 @@ read(stream)`,
     `tcp('allowed.example', 443, records(hello(server_names((T + '.denied.example').encode()), extension(0xfe0d, b'\\0\\0\\1\\0\\1\\7\\0\\x20' + b'e' * 32 + b'\\0\\x20' + b'p' * 32))))`,
     { event: { host: denied, reason: ['sni_not_allowed', 'no_rule'] } },
   ),
+  ...[
+    ['upper-case', 'in upper case', `b'ALLOWED.EXAMPLE'`],
+    ['trailing-dot', 'with a trailing dot', `b'allowed.example.'`],
+    ['empty', 'that is empty', `b''`],
+    ['wildcard', 'that is the wildcard itself', `b'*.wild.example'`],
+    ['unicode', 'in UTF-8', `'allowed。example'.encode()`],
+    ['long', 'that is longer than a name may be', `b'a.' * 150 + b'wild.example'`],
+    ['spaces', 'with spaces around it', `b' allowed.example '`],
+  ].map(([name, how, text]) =>
+    python(
+      `sni-${name}`,
+      `a server name ${how}, at a denied address`,
+      `tcp('11.0.2.1', 443, records(hello(server_names(${text}))))`,
+      {
+        at: elsewhere,
+        event: { address: '11.0.2.1', port: 443, reason: ['address_mismatch', 'no_sni', 'protocol'] },
+        opens: true,
+      },
+    ),
+  ),
+  python(
+    'early-data',
+    'data behind a denied server name, before an answer',
+    `tcp('allowed.example', 443, records(hello(server_names((T + '.denied.example').encode()), extension(42, b''))) + b'\\x17\\3\\3\\0\\x10' + TOKEN.ljust(16))`,
+    { event: { host: denied, reason: ['sni_not_allowed', 'no_rule'] } },
+  ),
+  python(
+    'alert-first',
+    'another record before the ClientHello',
+    `tcp('allowed.example', 443, b'\\x15\\3\\1\\0\\2\\1\\0' + records(hello(server_names(b'allowed.example'))))`,
+    { event: { port: 443, reason: 'protocol' } },
+  ),
+  python(
+    'alert-within',
+    'another record within the ClientHello',
+    `parts = records(hello(server_names(b'allowed.example')), 64)
+tcp('allowed.example', 443, parts[:69] + b'\\x15\\3\\1\\0\\2\\1\\0' + parts[69:])`,
+    { event: { port: 443, reason: 'protocol' } },
+  ),
+  python(
+    'empty-records',
+    'empty records before the ClientHello',
+    `tcp('allowed.example', 443, b'\\x16\\3\\1\\0\\0' * 40 + records(hello(server_names((T + '.denied.example').encode()))))`,
+    { event: { port: 443, reason: ['protocol', 'sni_not_allowed'] } },
+  ),
+  python(
+    'huge-hello',
+    'a server name behind 60 KiB',
+    `tcp('allowed.example', 443, records(hello(extension(0x5555, b'x' * 60000), server_names((T + '.denied.example').encode()))))`,
+    { event: { port: 443, reason: ['protocol', 'sni_not_allowed', 'no_rule'] } },
+  ),
+  python(
+    'second-hello',
+    'a denied ClientHello behind an allowed one, at a denied address',
+    `tcp('11.0.2.1', 443, records(hello(server_names(b'allowed.example')) + hello(server_names((T + '.denied.example').encode()))))`,
+    { event: { address: '11.0.2.1', port: 443, reason: ['address_mismatch', 'protocol'] } },
+  ),
   python('not-tls', 'no TLS at the port of TLS', `tcp('allowed.example', 443, TOKEN + b'\\r\\n')`, {
     event: { port: 443, reason: ['protocol', 'no_sni'] },
   }),
@@ -133,6 +190,40 @@ time.sleep(0.3)`,
       policy: 'brokered',
       event: { kind: 'http', port: 443, reason: ['host_mismatch', 'not_http', 'protocol'] },
     },
+  ),
+  ...[
+    [
+      'host',
+      'a denied Host beside an allowed authority',
+      `[(b':authority', b'front.wild.example'), (b'host', b'denied-front.example')]`,
+    ],
+    ['host-only', 'a denied Host and no authority', `[(b'host', b'denied-front.example')]`],
+    ['port', 'another port in the authority', `[(b':authority', b'front.wild.example:80')]`],
+    ['dot', 'an authority with a trailing dot', `[(b':authority', b'front.wild.example.')]`],
+  ].map(([name, tries, fields]) =>
+    python(
+      `h2-${name}`,
+      `${tries} in HTTP/2`,
+      `tls('front.wild.example', 443, 'front.wild.example', h2_start() + h2_request(1, ${fields}), ['h2'])
+time.sleep(0.3)`,
+      { policy: 'brokered', event: { kind: 'http', port: 443, reason: 'host_mismatch' } },
+    ),
+  ),
+  python(
+    'h2-smuggling',
+    'a request in a header of HTTP/2',
+    `fields = [(b':authority', b'front.wild.example'), (b'x-a', b'1\\r\\n\\r\\n' + get(host='denied-front.example').encode())]
+tls('front.wild.example', 443, 'front.wild.example', h2_start() + h2_request(1, fields), ['h2'])
+time.sleep(0.3)`,
+    { policy: 'brokered', event: { unseen: 'HTTP/2 ends the stream: the header is malformed' } },
+  ),
+  ...['h2c', 'TLS/1.2', 'websocket, h2c'].map((to) =>
+    python(
+      `upgrade-tls-${to.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`,
+      `an upgrade to ${to} inside TLS`,
+      `tls('front.wild.example', 443, 'front.wild.example', get(host='front.wild.example', more='Connection: Upgrade\\r\\nUpgrade: ${to}\\r\\n'))`,
+      { policy: 'brokered', event: { port: 443, reason: 'upgrade_refused' } },
+    ),
   ),
   python(
     'connect-tls',

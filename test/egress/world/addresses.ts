@@ -43,6 +43,14 @@ export const INTERNET: readonly string[] = [
   // The denied server behind NAT64, and in a 6to4 address.
   '64:ff9b::b00:201',
   '2002:b00:201::1',
+  // The same in networks that a router of the machine might translate.
+  '64:ff9b:1::b00:201',
+  '2001:0:b00:201::1',
+  // The metadata service and the host's own address behind NAT64, and in 6to4 addresses.
+  '64:ff9b::a9fe:a9fe',
+  '2002:a9fe:a9fe::1',
+  '64:ff9b::b00:902',
+  '2002:b00:902::1',
   METADATA,
   AZURE,
   ALIBABA,
@@ -59,7 +67,7 @@ export const INTERNET: readonly string[] = [
 export const TLS_PORTS = [443, 853, 8443] as const
 export const HTTP_PORTS = [80, 3128, 8080] as const
 /** From 7000 each way has its own port, so that its event is not another's. */
-export const RAW_PORTS = [22, 25, 5432, 9418, ...Array.from({ length: 60 }, (_, at) => 7000 + at)] as const
+export const RAW_PORTS = [22, 25, 5432, 9418, ...Array.from({ length: 90 }, (_, at) => 7000 + at)] as const
 
 /** Services of the host: on its loopback, and on all its addresses. */
 export const LOOPBACK_PORT = 9901

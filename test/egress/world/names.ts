@@ -36,6 +36,8 @@ const zone: Readonly<Record<string, readonly Answer[]>> = {
   'unique-local.wild.example': [v6('fd00:ec2::254')],
   // A public address first: a client and a gateway that look at the first answer only are misled.
   'mixed.wild.example': [v4(WILD), v4(METADATA), v4('10.20.0.5')],
+  'six-to-four.wild.example': [v6('2002:a9fe:a9fe::1')],
+  'host-nat64.wild.example': [v6('64:ff9b::b00:902')],
   'inside.example': [v4(METADATA)],
   'cname-inside.wild.example': [cname('inside.example')],
   'cname-loop.wild.example': [cname('cname-loop.wild.example')],
@@ -51,6 +53,9 @@ export function answersFor(name: string): readonly Answer[] | 'silent' | undefin
   // The answer changes with each question and may not be kept.
   if (name === 'rebind.wild.example') return [v4(REBINDING[turn++ % REBINDING.length]!, 0)]
   const chain = /^chain-(\d+)\.wild\.example$/.exec(name)
+  const inwards = /^inwards-(\d+)\.wild\.example$/.exec(name)
+  if (inwards)
+    return [cname(inwards[1] === '0' ? 'inside.example' : `inwards-${Number(inwards[1]) - 1}.wild.example`)]
   if (chain) return chain[1] === '0' ? [v4(WILD)] : [cname(`chain-${Number(chain[1]) - 1}.wild.example`)]
   if (zone[name]) return zone[name]
   if (name.endsWith('.wild.example')) return [v4(WILD)]

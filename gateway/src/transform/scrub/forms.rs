@@ -1,4 +1,5 @@
-//! The forms in which a server may repeat a secret without meaning harm: as it is, in base64, in a URL, in JSON.
+//! The forms in which a server may repeat a secret without meaning harm: as it is, in base64, in a URL, in JSON, in
+//! HTML.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -18,6 +19,16 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
+/// What RFC 3986 leaves as it is: Go, Python with `safe=''`, .NET.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+/// What Python's `quote` leaves as it is.
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+
 pub(super) fn add(secret: &SecretString, patterns: &mut Vec<Zeroizing<Vec<u8>>>) {
     let text = secret.expose_secret();
     patterns.push(Zeroizing::new(text.as_bytes().to_vec()));
@@ -25,13 +36,58 @@ pub(super) fn add(secret: &SecretString, patterns: &mut Vec<Zeroizing<Vec<u8>>>)
         patterns.push(base64_at(&STANDARD_NO_PAD, text, offset));
         patterns.push(base64_at(&URL_SAFE_NO_PAD, text, offset));
     }
-    let percent = Zeroizing::new(percent_encode(text.as_bytes(), COMPONENT).to_string());
-    patterns.push(Zeroizing::new(lower_escapes(&percent)));
-    patterns.push(Zeroizing::new(percent.as_bytes().to_vec()));
+    for set in [COMPONENT, UNRESERVED, PATH] {
+        let percent = Zeroizing::new(percent_encode(text.as_bytes(), set).to_string());
+        let form = Zeroizing::new(percent.replace("%20", "+"));
+        for escaped in [percent, form] {
+            patterns.push(Zeroizing::new(lower_escapes(&escaped)));
+            patterns.push(Zeroizing::new(escaped.as_bytes().to_vec()));
+        }
+    }
     let json = Zeroizing::new(text.replace('\\', "\\\\").replace('"', "\\\""));
-    // Some writers of JSON escape slashes, too.
+    // Some writers of JSON escape slashes, and some all characters that mean something in HTML.
     patterns.push(Zeroizing::new(json.replace('/', "\\/").into_bytes()));
+    for escapes in [GO, PHP, DOTNET] {
+        patterns.push(unicode_escapes(&json, escapes, false));
+        patterns.push(unicode_escapes(&json, escapes, true));
+    }
     patterns.push(Zeroizing::new(json.as_bytes().to_vec()));
+    for quotes in [
+        ("\"", "'"),
+        ("&quot;", "'"),
+        ("&quot;", "&#39;"),
+        ("&quot;", "&#x27;"),
+        ("&#34;", "&#39;"),
+    ] {
+        patterns.push(html(text, quotes));
+    }
+}
+
+/// What libraries for JSON escape as `\u003c` although JSON does not ask for it.
+const GO: &str = "<>&";
+const PHP: &str = "<>&'";
+const DOTNET: &str = "<>&'+`";
+
+fn unicode_escapes(json: &str, escaped: &str, upper: bool) -> Zeroizing<Vec<u8>> {
+    let mut text = Zeroizing::new(String::new());
+    for one in json.chars() {
+        match (escaped.contains(one), upper) {
+            (false, _) => text.push(one),
+            (true, false) => text.push_str(&format!("\\u{:04x}", u32::from(one))),
+            (true, true) => text.push_str(&format!("\\u{:04X}", u32::from(one))),
+        }
+    }
+    Zeroizing::new(text.as_bytes().to_vec())
+}
+
+fn html(text: &str, (double, single): (&str, &str)) -> Zeroizing<Vec<u8>> {
+    let text = Zeroizing::new(
+        text.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;"),
+    );
+    let text = Zeroizing::new(text.replace('"', double));
+    Zeroizing::new(text.replace('\'', single).into_bytes())
 }
 
 pub(super) fn lower_case(secret: &SecretString) -> Zeroizing<Vec<u8>> {

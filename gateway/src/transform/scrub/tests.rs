@@ -50,6 +50,36 @@ fn finds_the_forms_of_a_secret() {
 }
 
 #[test]
+fn finds_what_libraries_make_of_special_characters() {
+    let scrubber = scrubber(&["a&b<c>d'e\"f+g/h i!j"]);
+    let forms = [
+        // Python's quote and quote_plus, Go's QueryEscape, URLSearchParams
+        "a%26b%3Cc%3Ed%27e%22f%2Bg/h%20i%21j",
+        "a%26b%3Cc%3Ed%27e%22f%2Bg%2Fh+i%21j",
+        "a%26b%3cc%3ed%27e%22f%2bg%2fh%20i%21j",
+        // JSON of Go, PHP and .NET
+        r#"a\u0026b\u003cc\u003ed'e\"f+g/h i!j"#,
+        r#"a\u0026b\u003Cc\u003Ed\u0027e\"f+g/h i!j"#,
+        r#"a\u0026b\u003Cc\u003Ed\u0027e\"f\u002Bg/h i!j"#,
+        // HTML
+        "a&amp;b&lt;c&gt;d'e&quot;f+g/h i!j",
+        "a&amp;b&lt;c&gt;d&#39;e&quot;f+g/h i!j",
+        "a&amp;b&lt;c&gt;d&#x27;e&quot;f+g/h i!j",
+        "a&amp;b&lt;c&gt;d&#39;e&#34;f+g/h i!j",
+    ];
+    for form in forms {
+        let out = whole(&scrubber, &[form.as_bytes()]);
+        assert_eq!(out, "*".repeat(form.len()).into_bytes(), "{form}");
+    }
+}
+
+#[test]
+fn a_token_has_few_forms() {
+    // As it is, and twice in base64 for each of three offsets.
+    assert!(scrubber(&["ghp_0123456789abcdef"]).patterns.len() <= 7);
+}
+
+#[test]
 fn finds_a_secret_anywhere_in_base64() {
     let scrubber = scrubber(&[SECRET]);
     for before in 0..5 {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -53,11 +54,34 @@ describe('packageRules', () => {
     )
   })
 
+  it('reads the configuration of the real programs', { timeout: 60_000 }, async () => {
+    const files = {
+      npm_config_userconfig: 'registry=https://real-npm.example/\n@b:registry=https://real-scope.example/\n',
+      PIP_CONFIG_FILE:
+        '[global]\nindex-url = https://pip.real.example/simple\nextra-index-url = https://more.real.example:8443/\n',
+      GOENV: 'GOPROXY=https://go.real.example,direct\nGOSUMDB=off\n',
+    }
+    const env: Record<string, string> = { PATH: process.env.PATH!, HOME: folder, CARGO_HOME: cargo }
+    for (const [variable, text] of Object.entries(files)) {
+      env[variable] = path.join(folder, variable)
+      writeFileSync(env[variable], text)
+    }
+    const rules = await packageRules(env)
+    const hosts = rules.map((rule) => ('host' in rule ? `${rule.host}:${rule.ports}` : ''))
+    const expected = ['real-npm.example:443', 'real-scope.example:443', 'crates.example:443']
+    if (works('python3', ['-m', 'pip', '--version']))
+      expected.push('pip.real.example:443', 'more.real.example:8443')
+    if (works('go', ['version'])) expected.push('go.real.example:443')
+    expect(hosts).toEqual(expect.arrayContaining(expected))
+  })
+
   it('a program that is absent or fails adds nothing', async () => {
     for (const name of ['npm', 'go', 'python3']) script(name, 'exit 1')
     const rules = await packageRules({ PATH: bin, CARGO_HOME: folder })
     expect(JSON.stringify(rules)).not.toContain('example')
   })
+
+  const works = (program: string, args: readonly string[]) => spawnSync(program, args).status === 0
 
   function script(name: string, line: string): void {
     writeFileSync(path.join(bin, name), `#!/bin/sh\n${line}\n`)

@@ -22,7 +22,8 @@ export async function packageRules(env: NodeJS.ProcessEnv = process.env): Promis
 }
 
 const MAX_RULES = 100
-const PROGRAM_MS = 5_000
+/** On a busy machine, npm needs seconds. Its registry would be missing for as long as the rules are kept. */
+const PROGRAM_MS = 20_000
 
 /** Exported for its test. Undefined for what is not an HTTP URL: `file:`, `direct`, `off`. */
 export function ruleOf(text: string): GatewayRule | undefined {
