@@ -6,7 +6,7 @@ import type { Program } from '../../packages/engine/src/runner/source.ts'
 import { root, run } from '../tools.ts'
 import { type Toolchain, unpackToolchain } from './cross-toolchain.ts'
 
-/** The binaries of one processor, which its package `runner-linux-*` contains, or why there are none. */
+/** The binaries of one processor, which its package `runner-linux-*` contains, or why they are missing. */
 export type Binaries = {
   /** Node's name of the processor. */
   readonly arch: string
