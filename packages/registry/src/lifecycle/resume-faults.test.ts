@@ -300,10 +300,12 @@ describeOnEachDatabase('a resume that fails', (newDatabase) => {
         await starting.pass()
         return real()
       }
-      const resuming = [registry, other.registry].flatMap(({ sandboxes }) =>
-        Array.from({ length: 20 }, () => sandboxes.resume('demo')),
-      )
+      const resumes = ({ sandboxes }: TestRegistry) =>
+        Array.from({ length: 20 }, () => sandboxes.resume('demo'))
+      const resuming = resumes(registry)
+      // The other process would not wait at the gate, so it must not be the first.
       await starting.reached
+      resuming.push(...resumes(other.registry))
       const destroying = other.registry.sandboxes.destroy('demo')
       starting.open()
       expect(await destroying).toMatchObject({ existed: true })
