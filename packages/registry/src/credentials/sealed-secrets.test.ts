@@ -116,7 +116,8 @@ describeOnEachDatabase('encrypted values', (newDatabase, kind) => {
 
   it('are readable by every process after a rotation', async () => {
     const [one, other] = [await process(), await process()]
-    const ids = await Promise.all(Array.from({ length: 250 }, (_, at) => one.addSandbox(`text ${at}`)))
+    const ids: string[] = []
+    for (let at = 0; at < 250; at += 1) ids.push(await one.addSandbox(`text ${at}`))
     const before = await one.store.sandboxes.byId(ids[0]!)
     expect(await other.read(ids[0]!)).toEqual(['text 0', 'password of text 0'])
     const [oldKey] = keysInFile()
