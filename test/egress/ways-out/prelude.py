@@ -55,7 +55,11 @@ def get(path=None, host='allowed.example', more=''):
 
 
 def tls(address, port, sni, data=None, alpn=None):
-    stream = context(alpn).wrap_socket(socket.create_connection((address, port)), server_hostname=sni)
+    stream = socket.create_connection((address, port))
+    # One process answers all handshakes. A refused one ends at once.
+    stream.settimeout(3 * SECONDS)
+    stream = context(alpn).wrap_socket(stream, server_hostname=sni)
+    stream.settimeout(SECONDS)
     data = get(host=sni) if data is None else data
     stream.sendall(data if isinstance(data, bytes) else data.encode())
     read(stream)
