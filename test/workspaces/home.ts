@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -29,6 +29,8 @@ export interface Home extends AsyncDisposable {
   settled(client: OpencodeClient, sessionID: string): Promise<void>
   /** Files of the helper about workspaces. */
   remembered(): Promise<string[]>
+  /** Removes what opencode at home remembers. Ends it first. */
+  forget(): Promise<void>
   /** Starts opencode; ends the one before. */
   start(options?: StartOptions): Promise<Opencode>
 }
@@ -45,6 +47,8 @@ export interface Opencode {
   readonly url: string
   readonly pid: number
   log(): string
+  /** Ends it without a chance to clean up. */
+  kill(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -94,6 +98,10 @@ export async function home(model: ModelServer): Promise<Home> {
         .toBe(true)
     },
     remembered: () => readdir(path.join(place.env.SANDKASTEN_HOME!, 'code')).catch(() => []),
+    async forget() {
+      await running?.stop()
+      await rm(path.join(place.home, '.local/share/opencode'), { recursive: true })
+    },
     async start({ plugin = pluginSource, options = {}, config, env } = {}) {
       await running?.stop()
       const plugins = [[plugin, { command: [process.execPath, bin], ...options }]]
@@ -145,6 +153,10 @@ async function startOpencode(directory: string, env: Record<string, string>): Pr
     pid: child.pid!,
     client: createOpencodeClient({ baseUrl: url, directory }),
     log: () => log,
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    },
     async stop() {
       child.kill('SIGTERM')
       await ended
