@@ -120,6 +120,28 @@ describe.each(Object.keys(providers) as Array<keyof typeof providers>)('workspac
     expect((await client.session.list()).data!.map(({ id }) => id)).toContain(session.id)
   }, 120_000)
 
+  it('has terminals', async ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    const command = { command: 'sh', args: ['-c', 'read line; echo "$line from $PWD"'] }
+    const pty = (await client.pty.create({ workspace: workspace.id, ...command })).data!
+    const headers = { 'x-opencode-ticket': '1' }
+    const token = await client.pty.connectToken({ ptyID: pty.id, workspace: workspace.id }, { headers })
+    const query = new URLSearchParams({ workspace: workspace.id, ticket: token.data!.ticket })
+    const socket = new WebSocket(`${opencode.url.replace('http', 'ws')}/pty/${pty.id}/connect?${query}`)
+    socket.binaryType = 'arraybuffer'
+    const said = new Promise<void>((resolve, reject) => {
+      let text = ''
+      socket.addEventListener('error', () => reject(new Error('The terminal does not connect.')))
+      socket.addEventListener('message', ({ data }) => {
+        text += typeof data === 'string' ? data : new TextDecoder().decode(data)
+        if (text.includes(`hello from ${workspace.directory}`)) resolve()
+      })
+    })
+    socket.addEventListener('open', () => socket.send('hello\n'))
+    await said
+    socket.close()
+  }, 60_000)
+
   it('a session goes home with its changes, and works on there', async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const [session] = (await client.session.list()).data!

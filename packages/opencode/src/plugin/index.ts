@@ -35,7 +35,7 @@ async function server(input: PluginInput, options: SandkastenPluginOptions = {})
   const helper = helperOf(command)
   helper.onNotice = ({ notice: message, level }) => {
     const logged = level === 'warning' ? 'warn' : level
-    // Without a terminal there is nobody to show it to.
+    // An opencode without a terminal shows nothing, so it is also in the log.
     input.client.tui.showToast({ body: { title: 'Sandkasten', message, variant: level } }).catch(() => {})
     input.client.app.log({ body: { service: type, level: logged, message } }).catch(() => {})
   }

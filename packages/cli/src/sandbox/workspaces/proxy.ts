@@ -24,7 +24,7 @@ export interface ProxyOptions {
 
 /**
  * Where opencode at home reaches its workspaces, on this machine’s loopback. opencode keeps the address of a workspace for
- * as long as it runs, and the address of a sandbox changes when the sandbox is started again.
+ * as long as it runs. The address of a sandbox changes with each start.
  */
 export class WorkspaceProxy {
   readonly #options: ProxyOptions

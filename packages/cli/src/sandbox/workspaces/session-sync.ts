@@ -4,10 +4,12 @@ import { parsed } from './paths.ts'
 export type KnownSessions = Readonly<Record<string, number>>
 
 /**
- * Sessions that move between home and one workspace. opencode 1.18 copies their events, which have numbers: home sends
- * all of a session (`/sync/replay`), lets the server take it over (`/sync/steal`), and then gets events from the server,
- * as a stream and after each connect (`/sync/history`). While a session moves, home may still number events of its own.
- * After that, it refuses events whose numbers do not continue its own, so they are changed on the way.
+ * Sessions that move between home and one workspace. opencode 1.18 copies their events, which have numbers. Home sends all
+ * events of a session (`/sync/replay`), and lets the server take it over (`/sync/steal`). Then home gets events from the
+ * server: as a stream, and after each connect (`/sync/history`).
+ *
+ * While a session moves, home may still number events of its own. After that, it refuses events whose numbers do not
+ * continue its own. So numbers are changed on the way.
  */
 export class SessionSync {
   readonly #known: Map<string, number>
