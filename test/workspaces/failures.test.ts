@@ -87,6 +87,20 @@ describe.skipIf(missing)('workspaces of opencode', () => {
     await expect.poll(names, { timeout: 60_000 }).toEqual([])
   }, 120_000)
 
+  it('a plugin of the project that cannot be installed without a network', async () => {
+    await here.write('opencode.json', JSON.stringify({ plugin: ['sandkasten-absent-plugin'] }))
+    const { client } = await here.start()
+    const made = await create(client)
+    expect(made).toMatchObject({ type: 'sandkasten' })
+    const { id } = made as { id: string }
+    const session = (await client.session.create({ workspace: id })).data!
+    const parts = [{ type: 'text' as const, text: 'one' }]
+    expect((await client.session.prompt({ sessionID: session.id, parts })).error).toBeUndefined()
+    await client.experimental.workspace.remove({ id })
+    await here.remove('opencode.json')
+    await nothing(client)
+  }, 300_000)
+
   it('opencode starts again, and a workspace and its sandbox go on', async () => {
     const first = await here.start({ env: { SOME_API_KEY: 'sk-readable' } })
     const made = await create(first.client, { name: 'chosen' })

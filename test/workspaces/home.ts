@@ -25,6 +25,7 @@ export interface Home extends AsyncDisposable {
   git(...args: string[]): Promise<string>
   file(name: string): Promise<string>
   write(name: string, text: string): Promise<void>
+  remove(name: string): Promise<void>
   /** Waits until opencode has summed up the last prompt, which it does after its answer. */
   settled(client: OpencodeClient, sessionID: string): Promise<void>
   /** Files of the helper about workspaces. */
@@ -86,6 +87,7 @@ export async function home(model: ModelServer): Promise<Home> {
     folder,
     git,
     write,
+    remove: (name) => rm(path.join(folder, name)),
     file: (name) => readFile(path.join(folder, name), 'utf8'),
     async settled(client, sessionID) {
       await expect

@@ -30,6 +30,7 @@ export interface Awake {
 const holdMs = 5 * 60_000
 /** How long the first request after a start waits until opencode listens to events again. */
 const listenMs = 10_000
+const warmUpMs = 180_000
 
 /**
  * One sandbox, and the opencode server in it. It starts with the first request that needs it. Requests interleave; they
@@ -110,6 +111,7 @@ export class Workspace {
   /** Starts the server in a new sandbox, and takes over its hold. */
   async begin(place: Place): Promise<Awake> {
     const awake = await this.#serve(place)
+    await warmUp(awake.server, this.setup.signal)
     this.#awake = Promise.resolve(awake)
     this.#watch(awake)
     this.touch()
@@ -298,4 +300,29 @@ export class Workspace {
     while ((this.#listeners === 0 || this.sessions.isArriving) && !signal.aborted)
       await once(this.#changes, 'listening', { signal }).catch(() => {})
   }
+}
+
+/**
+ * Waits until the server has loaded the project. That takes long if the project has plugins, which opencode installs, and
+ * opencode at home waits only 5 seconds for a new workspace.
+ */
+async function warmUp({ url, headers }: AgentServer, signal: AbortSignal): Promise<void> {
+  const address = new URL(url)
+  address.pathname = `${address.pathname.replace(/\/$/, '')}/sync/history`
+  const response = await fetch(address, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: '{}',
+    signal: AbortSignal.any([signal, AbortSignal.timeout(warmUpMs)]),
+    redirect: 'manual',
+  })
+  await response.body?.cancel()
+  if (response.ok) return
+  throw new SandboxError(
+    'unavailable',
+    `opencode in the sandbox does not load the project: ${response.status}.`,
+    {
+      hint: 'See whether the configuration of opencode in the project is valid.',
+    },
+  )
 }
