@@ -33,6 +33,38 @@
 //   sandboxOnly
 //   waitForHealth
 
+// @sandkasten/opencode/plugin
+//   HelperLine
+//   HelperMethods
+//   HelperRequest
+//   HomeProject
+//   HomeProvider
+//   Hooks
+//   PluginInput
+//   SandkastenPluginOptions
+//   WorkspaceAdapter
+//   WorkspaceFacts
+//   WorkspaceInfo
+//   WorkspaceTarget
+//   default
+//   protocolVersion
+
+// @sandkasten/opencode/server
+//   HelperLine
+//   HelperMethods
+//   HelperRequest
+//   HomeProject
+//   HomeProvider
+//   Hooks
+//   PluginInput
+//   SandkastenPluginOptions
+//   WorkspaceAdapter
+//   WorkspaceFacts
+//   WorkspaceInfo
+//   WorkspaceTarget
+//   default
+//   protocolVersion
+
 export interface Agent {
     readonly name: string;
     readonly title: string;
@@ -159,6 +191,69 @@ export interface Health {
     readonly version?: string;
 }
 
+export type HelperLine = {
+    readonly id: number;
+    readonly result: unknown;
+} | {
+    readonly id: number;
+    readonly error: {
+        readonly message: string;
+        readonly hint?: string;
+    };
+} | {
+    readonly notice: string;
+    readonly level: 'info' | 'warning' | 'error';
+};
+
+export interface HelperMethods {
+    hello(params: {
+        version: number;
+        token: string;
+        port?: number | undefined;
+    }): {
+        port: number;
+    };
+    create(params: {
+        info: WorkspaceInfo;
+        project: HomeProject;
+    }): WorkspaceFacts;
+    list(params: {
+        project: HomeProject;
+    }): WorkspaceFacts[];
+    target(params: {
+        info: WorkspaceInfo;
+        project: HomeProject;
+    }): Pick<WorkspaceTarget, 'url' | 'headers'>;
+    remove(params: {
+        info: WorkspaceInfo;
+    }): null;
+}
+
+export interface HelperRequest {
+    readonly id: number;
+    readonly method: keyof HelperMethods;
+    readonly params: unknown;
+}
+
+export interface HomeProject {
+    readonly folder: string;
+    readonly options: Omit<SandkastenPluginOptions, 'command'>;
+    readonly model?: string;
+    readonly providers: Readonly<Record<string, HomeProvider>>;
+    readonly opencode: string;
+}
+
+export interface HomeProvider {
+    readonly npm?: string;
+    readonly name?: string;
+    readonly models?: Readonly<Record<string, unknown>>;
+    readonly baseUrl?: string;
+}
+
+export interface Hooks {
+    config?: (config: OpencodeConfig) => Promise<void>;
+}
+
 export interface InstalledAgent {
     readonly agent: AgentName;
     readonly version: string;
@@ -180,10 +275,55 @@ export interface OpenWorktreeOptions extends CallOptions {
     thread: string;
 }
 
+export interface OpencodeConfig {
+    model?: string;
+    provider?: Record<string, ProviderConfig | undefined>;
+}
+
 export interface PermissionRule {
     readonly permission: string;
     readonly pattern: string;
     readonly action: 'allow' | 'deny' | 'ask';
+}
+
+export interface PluginInput {
+    readonly client: {
+        readonly tui: {
+            showToast(options: {
+                body: {
+                    title?: string;
+                    message: string;
+                    variant: 'info' | 'warning' | 'error';
+                };
+            }): Promise<unknown>;
+        };
+        readonly app: {
+            log(options: {
+                body: {
+                    service: string;
+                    level: 'info' | 'warn' | 'error';
+                    message: string;
+                };
+            }): Promise<unknown>;
+        };
+    };
+    readonly project: {
+        readonly id: string;
+    };
+    readonly directory: string;
+    readonly worktree: string;
+    readonly experimental_workspace: {
+        register(type: string, adapter: WorkspaceAdapter): void;
+    };
+}
+
+export interface ProviderConfig {
+    npm?: string;
+    name?: string;
+    models?: Record<string, unknown>;
+    options?: {
+        baseURL?: unknown;
+    };
 }
 
 export interface RunAgentOptions extends BootstrapOptions {
@@ -217,6 +357,26 @@ export interface SandboxOnlyOptions {
     readonly directory?: string;
 }
 
+export interface SandkastenPluginOptions {
+    command?: readonly string[];
+    provider?: string;
+    model?: string;
+    modelUrl?: string;
+    credentials?: readonly string[];
+    allow?: readonly string[];
+    deny?: readonly string[];
+    network?: 'none' | 'open' | Readonly<Record<string, unknown>>;
+    sandbox?: {
+        image?: string;
+        runtime?: string;
+        memoryMb?: number;
+        vcpus?: number;
+        diskMb?: number;
+        idleStopMs?: number;
+        lifetimeMs?: number;
+    };
+}
+
 export type ServerAgentName = 'opencode';
 
 export interface ServerSpec {
@@ -235,6 +395,34 @@ export interface WaitForHealthOptions {
     readonly signal?: AbortSignal;
 }
 
+export interface WorkspaceAdapter {
+    name: string;
+    description: string;
+    configure(info: WorkspaceInfo): Promise<WorkspaceInfo>;
+    create(info: WorkspaceInfo): Promise<void>;
+    list(): Promise<Array<Omit<WorkspaceInfo, 'id'>>>;
+    remove(info: WorkspaceInfo): Promise<void>;
+    target(info: WorkspaceInfo): Promise<WorkspaceTarget>;
+}
+
+export type WorkspaceFacts = Pick<WorkspaceInfo, 'name' | 'directory' | 'extra'>;
+
+export interface WorkspaceInfo {
+    id: string;
+    type: string;
+    name: string;
+    branch: string | null;
+    directory: string | null;
+    extra: unknown;
+    projectID: string;
+}
+
+export interface WorkspaceTarget {
+    type: 'remote';
+    url: string;
+    headers: Record<string, string>;
+}
+
 export interface Worktree {
     readonly path: string;
     readonly branch: string;
@@ -243,6 +431,11 @@ export interface Worktree {
         force?: boolean;
     }): Promise<boolean>;
 }
+
+declare const _default: {
+    id: string;
+    server: typeof server;
+};
 
 export declare function agentMount(name: AgentName, options?: {
     version?: string;
@@ -264,8 +457,12 @@ export declare function modelUrl({ url: given, name }: Pick<ModelAddress, 'url' 
 
 export declare function openWorktree(handle: SandboxCore, options: OpenWorktreeOptions): Promise<Worktree>;
 
+export declare const protocolVersion = 1;
+
 export declare function runAgent(handle: SandboxCore, name: AgentName, prompt: string, options?: RunAgentOptions): Promise<AgentRun>;
 
 export declare function sandboxOnly(options?: SandboxOnlyOptions): Promise<SandboxOnly>;
+
+declare function server(input: PluginInput, options?: SandkastenPluginOptions): Promise<Hooks>;
 
 export declare function waitForHealth(url: string, options?: WaitForHealthOptions): Promise<Health>;

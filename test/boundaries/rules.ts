@@ -251,10 +251,16 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/cli/src/mcp/serve.ts', to: 'packages/cli/src/sandbox/open.ts' },
   },
   {
-    name: 'in the command only `sandkasten code` imports agents',
-    room: /^packages\/cli\/src\/(?!sandbox\/code\/)/,
+    name: 'in the command only `sandkasten code` and `sandkasten workspaces` import agents',
+    room: /^packages\/cli\/src\/(?!sandbox\/(code|workspaces)\/)/,
     forbids: /^@sandkasten\/opencode$/,
     example: { from: 'packages/cli/src/sandbox/exec.ts', to: '@sandkasten/opencode' },
+  },
+  {
+    name: 'opencode’s plugin imports what Node and Bun have, and nothing else',
+    room: /^packages\/opencode\/src\/plugin\//,
+    allows: /^(node:(child_process|crypto|readline)$|packages\/opencode\/src\/plugin\/)/,
+    example: { from: 'packages/opencode/src/plugin/helper.ts', to: '@sandkasten/sdk' },
   },
   {
     name: 'in the daemon only daemon.ts imports the engine',

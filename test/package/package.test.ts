@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { access, constants, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { access, constants, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -210,6 +211,7 @@ describe('the packed daemon, engine and command', () => {
       'runner-client',
       'database',
       'registry',
+      'opencode',
       'mcp',
       'opencode',
       'engine',
@@ -332,7 +334,76 @@ describe('the packed daemon, engine and command', () => {
       await sandkasten('sandbox', 'destroy', 'web', '--yes', '--force')
     }
   }, 120_000)
+
+  it('opencode loads the plugin, which starts the command', async ({ skip }) => {
+    const binary = opencodeBinary()
+    if (binary === undefined) return skip('opencode is not installed: node scripts/suites.ts opencode')
+    const project = path.join(folder, 'project')
+    const data = path.join(folder, 'opencode')
+    const config = path.join(data, '.config/opencode')
+    await mkdir(project)
+    // Otherwise opencode waits for npm.
+    await mkdir(path.join(config, 'node_modules'), { recursive: true })
+    const lock = { packages: { '': { dependencies: { '@opencode-ai/plugin': '*' } } } }
+    await writeFile(path.join(config, 'package-lock.json'), JSON.stringify(lock))
+    await run('git', ['init', '--quiet', project])
+    const identity = ['-c', 'user.name=t', '-c', 'user.email=t@example.com']
+    await run('git', ['-C', project, ...identity, 'commit', '--quiet', '--allow-empty', '-m', 'first'])
+    const sandkasten = path.join(folder, 'node_modules/sandkasten/bin/sandkasten.js')
+    const options = {
+      command: [path.join(folder, 'node_modules/.bin/node'), sandkasten],
+      provider: 'nowhere',
+    }
+    const plugin = [[`file://${path.join(folder, 'node_modules/@sandkasten/opencode')}`, options]]
+    const model = 'anthropic/claude-sonnet-4-5'
+    const opencode = spawn(binary, ['serve', '--port', '0'], {
+      cwd: project,
+      env: {
+        PATH: process.env.PATH,
+        HOME: data,
+        SANDKASTEN_HOME: path.join(data, 'data'),
+        OPENCODE_EXPERIMENTAL_WORKSPACES: 'true',
+        OPENCODE_DISABLE_MODELS_FETCH: '1',
+        OPENCODE_DISABLE_AUTOUPDATE: '1',
+        OPENCODE_CONFIG_CONTENT: JSON.stringify({ model, plugin }),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    try {
+      const lines = createInterface(opencode.stdout)
+      const url = await new Promise<string>((resolve) => {
+        lines.on('line', (line) => {
+          const found = /listening on (http:\S+)/.exec(line)?.[1]
+          if (found !== undefined) resolve(found)
+        })
+      })
+      const api = `${url}/experimental/workspace`
+      expect(await (await fetch(`${api}/adapter`)).json()).toContainEqual(
+        expect.objectContaining({ type: 'sandkasten' }),
+      )
+      const headers = { 'content-type': 'application/json' }
+      const body = JSON.stringify({ type: 'sandkasten' })
+      const created = await fetch(api, { method: 'POST', headers, body })
+      // The registry of the packed command answers.
+      expect([created.status, await created.text()]).toEqual([
+        400,
+        expect.stringContaining('no provider “nowhere”'),
+      ])
+    } finally {
+      opencode.kill('SIGTERM')
+      await once(opencode, 'exit')
+    }
+  }, 120_000)
 })
+
+function opencodeBinary(): string | undefined {
+  try {
+    const require = createRequire(createRequire(import.meta.url).resolve('opencode-ai/package.json'))
+    return require.resolve(`opencode-linux-${process.arch}/bin/opencode`)
+  } catch {
+    return undefined
+  }
+}
 
 const useLocate = `
 import { locateRunner } from '@sandkasten/engine'

@@ -32,6 +32,9 @@ export async function provideBinary(
   const { agent, version, binary } = options
   if (binary !== undefined) {
     const given = await givenBinary(binary, agent, sandbox)
+    const same = sandbox.found.find(({ bytes }) => bytes === given.bytes)
+    if (same && (await versionOf(handle, same.path, options)) === version)
+      return { path: same.path, from: 'sandbox' }
     const path = await copyIn(handle, sandbox, given, options)
     await requireVersion(handle, path, options)
     return { path, from: 'host' }

@@ -67,7 +67,10 @@ async function prepare({ project, name, options, opened, back }: Preparing): Pro
         const setup: Setup = { opened, project, plan, name, signal, onProgress }
         const place =
           record === undefined
-            ? await createPlace(setup, options.provider)
+            ? await createPlace(
+                { ...setup, label: `sandkasten code ${project.folder}`, purpose: 'code' },
+                options.provider,
+              )
             : await resumePlace(setup, record, options.provider)
         try {
           if (options.prompt === undefined && !supports(place.hold.handle, 'terminal'))

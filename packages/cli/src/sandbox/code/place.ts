@@ -1,4 +1,4 @@
-import type { Hold, ProgressStep, SandboxRecord } from '@sandkasten/registry'
+import type { CreateOptions, Hold, ProgressStep, SandboxRecord } from '@sandkasten/registry'
 import { type Network, SandboxError, supports } from '@sandkasten/sdk'
 import { type UploadResult, uploadProject } from '@sandkasten/sdk/recipes'
 import { say } from '../../errors.ts'
@@ -19,6 +19,15 @@ export interface Setup {
   readonly onProgress: (step: ProgressStep) => void
 }
 
+/** How a new sandbox is made. */
+export interface NewPlace extends Setup {
+  readonly label: string
+  /** Shown to others who want to stop the sandbox. */
+  readonly purpose: string
+  /** More options. */
+  readonly sandbox?: CreateOptions
+}
+
 /** The sandbox of the project, with the working tree in it. */
 export interface Place {
   readonly hold: Hold
@@ -35,19 +44,20 @@ export async function recordOf({ sandboxes }: Opened, name: string): Promise<San
 }
 
 /** Creates the sandbox, and uploads the project. */
-export async function createPlace(setup: Setup, provider: CodeOptions['provider']): Promise<Place> {
-  const { opened, project, plan, name, signal, onProgress } = setup
+export async function createPlace(setup: NewPlace, provider: CodeOptions['provider']): Promise<Place> {
+  const { opened, project, plan, name, label, purpose, sandbox = {}, signal, onProgress } = setup
   onProgress({ step: 'upload', message: `looking at ${project.folder}` })
   await checkSize(project, undefined, signal)
   const [best] = plan.accesses
-  let resources: typeof wanted | undefined = wanted
+  let resources: typeof wanted | undefined = sandbox.resources === undefined ? wanted : undefined
   for (let at = 0; ; ) {
     const access = plan.accesses[at]!
     try {
       await opened.sandboxes.create({
+        ...sandbox,
         name,
         upload: project.folder,
-        label: `sandkasten code ${project.folder}`.slice(0, 200),
+        label: label.slice(0, 200),
         ...(provider === undefined ? {} : { provider }),
         ...(access.network === undefined ? {} : { network: access.network }),
         ...(resources === undefined ? {} : { resources }),
@@ -58,7 +68,7 @@ export async function createPlace(setup: Setup, provider: CodeOptions['provider'
         say(
           'sandkasten: this provider has no network policies; the sandbox has the provider’s default network.',
         )
-      const hold = await opened.sandboxes.hold(name, { purpose: 'code', signal, onProgress })
+      const hold = await opened.sandboxes.hold(name, { purpose, signal, onProgress })
       return { hold, access }
     } catch (error) {
       if (resources !== undefined && isAboutResources(error)) resources = undefined
@@ -100,7 +110,8 @@ export function directoryOf({ record, handle }: Pick<Hold, 'record' | 'handle'>)
   return record.directory ?? handle.workdir
 }
 
-async function applyNetwork({ handle }: Hold, plan: Plan, signal: AbortSignal): Promise<Access> {
+/** The first way to reach the model that the sandbox can have. */
+export async function applyNetwork({ handle }: Hold, plan: Plan, signal: AbortSignal): Promise<Access> {
   const last = plan.accesses.at(-1)!
   if (!supports(handle, 'egress')) {
     if (last.network === undefined || last.network === handle.network) return last

@@ -13,6 +13,8 @@ export interface Project {
   /** The name of its sandbox, unless --sandbox names another. */
   readonly name: string
   readonly isGit: boolean
+  /** The commit that is checked out, if there is one. */
+  readonly head?: string
   /** Where its repository is fetched from, if that is another machine. */
   readonly remote?: RemoteHost
 }
@@ -33,8 +35,9 @@ export async function projectAt(given: string): Promise<Project> {
       'Go to the folder of a project.',
     )
   const isGit = (await git(folder, ['rev-parse', '--is-inside-work-tree'])) === 'true'
+  const head = isGit ? await git(folder, ['rev-parse', '--verify', '--quiet', 'HEAD']) : undefined
   const remotes = isGit ? await git(folder, ['config', '--get-regexp', '^remote\\..*\\.url$']) : undefined
-  return { folder, name: nameOf(folder), isGit, remote: remoteOf(remotes) }
+  return { folder, name: nameOf(folder), isGit, head, remote: remoteOf(remotes) }
 }
 
 /** `code-app-1a2b3c`: the hash keeps folders with the same name apart. */

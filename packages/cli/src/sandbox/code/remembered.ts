@@ -16,6 +16,8 @@ export interface Remembered {
   /** A hash of the configuration of the agent's server. */
   readonly server?: string
   readonly sessions?: Partial<Record<AgentName, string>>
+  /** Of a workspace of opencode: its id there, and how opencode at home numbers the events of its sessions. */
+  readonly workspace?: { readonly id: string; readonly sessions: Readonly<Record<string, number>> }
 }
 
 /** A file beside the registry, for one sandbox. A new sandbox of the same name has another id, and begins anew. */
@@ -50,6 +52,10 @@ export class Memory {
       await rm(draft, { force: true })
       throw error
     }
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#file, { force: true })
   }
 
   async addSession(agent: AgentName, sessionId: string): Promise<void> {

@@ -5,7 +5,7 @@ import type { Access } from './access.ts'
 import type { Model } from './model.ts'
 
 export type AgentSettings = Required<Pick<BootstrapOptions, 'envVars' | 'credentials'>> &
-  Pick<BootstrapOptions, 'model' | 'config'>
+  Pick<BootstrapOptions, 'model' | 'config' | 'version' | 'binary'>
 
 /** What the agent gets: its model, and its keys or placeholders for them. */
 export function settingsOf(agent: AgentName, model: Model, access: Access): AgentSettings {
@@ -60,6 +60,6 @@ export function programEnv(agent: AgentName, { model, config, envVars, credentia
 }
 
 /** Changes when a server that runs would have to be started again. Keys are in it by name only. */
-export function hashOf(settings: AgentSettings): string {
+export function hashOf({ binary: _, ...settings }: AgentSettings): string {
   return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
 }

@@ -2,6 +2,14 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Registering } from '../../daemon/register/registration.ts'
 import { withNetworkOptions } from '../../network-option.ts'
 
+/** Registers `sandkasten workspaces`. */
+export function addWorkspacesCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
+  program
+    .command('workspaces')
+    .description('Serve sandboxes as workspaces to opencode. The plugin @sandkasten/opencode starts it.')
+    .action(act(async () => (await import('../workspaces/workspaces.ts')).workspaces()))
+}
+
 /** Registers `sandkasten code`. */
 export function addCodeCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
   withNetworkOptions(program.command('code'))

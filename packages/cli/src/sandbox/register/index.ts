@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { addCodeCommand } from './code-command.ts'
+import { addCodeCommand, addWorkspacesCommand } from './code-command.ts'
 import { addLifecycleCommands } from './lifecycle-commands.ts'
 import { addProviderCommands } from './provider-commands.ts'
 import { reporting } from './registration.ts'
@@ -27,4 +27,5 @@ export function addSandboxCommands(program: Command, finish: (code: number) => v
   addSecretCommands(registering)
   addUpkeepCommands(registering)
   addCodeCommand({ program, act })
+  addWorkspacesCommand({ program, act })
 }
