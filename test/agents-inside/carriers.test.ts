@@ -9,6 +9,7 @@ import { describe, expect, it } from 'vitest'
 import { isolationMissing } from '../../packages/daemon/src/testing/isolator.ts'
 import { spawnDaemon } from '../../packages/daemon/src/testing/spawn-daemon.ts'
 import { ControlConnection } from '../../packages/engine/src/egress/control.ts'
+import { removeGateway } from '../../packages/engine/src/provider/test-helper.ts'
 import { modelConfig, startModelServer } from '../../packages/opencode/src/testing/model-server.ts'
 import { surroundings } from './surroundings.ts'
 
@@ -20,7 +21,11 @@ describe.skipIf(missing)(`kills around the sandbox${missing ? ` (${missing})` : 
     await using stack = new AsyncDisposableStack()
     const runFolder = `/run/sk-agents-${randomBytes(4).toString('hex')}`
     stack.defer(() => rmSync(runFolder, { recursive: true, force: true }))
-    const all = stack.use(await surroundings({ oci: { runFolder } }))
+    const all = await surroundings({ oci: { runFolder } })
+    stack.defer(async () => {
+      await all.close()
+      await removeGateway(all.root, runFolder)
+    })
     const handle = await all.create()
     const server = await bootstrapOpencode(handle, all.options)
     all.model.script = () => ({ hang: true })

@@ -29,6 +29,7 @@ describe.skipIf(missing)(`opencode from another project${missing ? ` (${missing}
   interface Outcome {
     stages?: string[]
     reused?: boolean
+    client?: string
     error?: { code: string; message: string; hint: string }
   }
   const bootstrap = async (handle: SandboxHandle, options: BootstrapOpencodeOptions): Promise<Outcome> => {
@@ -53,6 +54,7 @@ describe.skipIf(missing)(`opencode from another project${missing ? ` (${missing}
       expect(await bootstrap(handle, {})).toEqual({
         stages: ['inspect', 'install', 'start', 'wait', 'ready'],
         reused: false,
+        client: 'sdk_missing: Install it: npm install @opencode-ai/sdk@1',
       })
       expect(registry.downloads.sort()).toEqual(['opencode-ai', `opencode-linux-${process.arch}`])
       expect(await sh(handle, '"$HOME/.local/bin/opencode" --version')).toBe('1.18.33\n')
@@ -127,8 +129,9 @@ const provider = new EngineProvider({ root, prepareNext: false })
 const stages = []
 const onProgress = ({ stage }) => stages.push(stage)
 try {
-  const { reused } = await bootstrapOpencode(await provider.get(id), { ...options, onProgress })
-  console.log(JSON.stringify({ stages, reused }))
+  const { reused, client } = await bootstrapOpencode(await provider.get(id), { ...options, onProgress })
+  const loaded = await client().catch(({ code, hint }) => code + ': ' + hint)
+  console.log(JSON.stringify({ stages, reused, client: loaded }))
 } catch ({ code, message, hint }) {
   console.log(JSON.stringify({ error: { code, message, hint } }))
 }

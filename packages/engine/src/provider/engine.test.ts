@@ -53,6 +53,22 @@ describe('EngineProvider on oci', () => {
     }
   })
 
+  it('lists processes while commands of another provider end and are forgotten', async () => {
+    const [provider, other] = [1, 2].map(() => new EngineProvider({ isolator: 'oci', root }))
+    const sandbox = await provider!.create()
+    const same = await other!.get(sandbox.id)
+    let isDone = false
+    const commands = (async () => {
+      for (let count = 0; count < 150; count += 1) await sandbox.runCommand({ cmd: 'true' })
+    })().finally(() => {
+      isDone = true
+    })
+    while (!isDone) await same.listProcesses()
+    await commands
+    await sandbox.destroy()
+    await Promise.all([provider!.close(), other!.close()])
+  })
+
   it.each(['oci', 'process'] as const)(
     'close() leaves no links of locks in its folder, also if the sandbox is used afterwards (%s)',
     async (isolator) => {

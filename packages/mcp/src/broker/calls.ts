@@ -51,7 +51,7 @@ export class BrokerCalls {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const token = /^Bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? ''
-    const grant = await this.#options.handles.find(token)
+    const grant = this.#options.handles.find(token)
     if (!grant) return refuse(response, 401, 'The token is wrong, or was revoked.')
     const url = URL.parse(request.url ?? '', 'http://x')
     const tool = url?.pathname === '/v1/uploads' ? 'upload_file' : toolIn(url?.pathname)
@@ -83,7 +83,6 @@ export class BrokerCalls {
     const say = (message: BrokerMessage) => {
       if (!response.destroyed) response.write(`${JSON.stringify(message)}\n`)
     }
-    say({ type: 'beat' })
     const beat = setInterval(() => say({ type: 'beat' }), beatMs)
     try {
       const called = await this.#options.callerOf(grant).call(tool, input, {
@@ -92,8 +91,9 @@ export class BrokerCalls {
         ...(isUpload && { hostFile: uploadedFile(request) }),
       })
       if (tool === 'get_url') this.#keepForwarding(called)
-      // A caller that is gone reads no result.
-      if (!signal.aborted) say({ type: 'result', ...called })
+      // A caller that is gone reads no result. Most responses are one packet: each wakes the caller's process.
+      const message: BrokerMessage = { type: 'result', ...called }
+      if (!signal.aborted) response.end(`${JSON.stringify(message)}\n`)
     } finally {
       clearInterval(beat)
       response.end()

@@ -1,11 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SandboxError, type SandboxErrorCode } from '@sandkasten/sdk'
-import { hasEnded, type SandboxSource } from '../sources/index.ts'
+import { hasEnded, type SandboxSource, type SandboxState } from '../sources/index.ts'
 import { failure, oneLine, type ToolResult } from '../tools/index.ts'
 
 /** What the model reads: what failed, what it can do, and the state of the sandbox. */
 export async function errorResult(error: unknown, source: SandboxSource): Promise<ToolResult> {
   const text = errorText(error)
-  const state = await stateWithin(source, { refresh: hasEnded(error) })
+  const state = await stateAfter(error, source)
   if (!state) return failure(`${text}\nThe state of the sandbox is unknown.`)
   const problem = state.problem === undefined ? '' : ` (${oneLine(state.problem)})`
   return failure(`${text}\nThe sandbox “${oneLine(state.name)}” is ${state.status}${problem}.`)
@@ -21,12 +22,20 @@ export function errorText(error: unknown): string {
 }
 
 const stateMs = 3_000
+const pauseMs = 100
 
 /** The provider is asked only if the sandbox may have ended, because that takes longer. */
-function stateWithin(source: SandboxSource, { refresh }: { refresh: boolean }) {
-  const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), stateMs).unref())
+async function stateAfter(error: unknown, source: SandboxSource): Promise<SandboxState | undefined> {
+  const refresh = hasEnded(error)
   const signal = AbortSignal.timeout(stateMs)
-  return Promise.race([source.state({ refresh, signal }).catch(() => undefined), late])
+  const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), stateMs).unref())
+  for (;;) {
+    const state = await Promise.race([source.state({ refresh, signal }).catch(() => undefined), late])
+    // Programs end before the stop is complete, and until then the sandbox is said to run.
+    const isStopping = SandboxError.is(error, 'not_running') && state?.status === 'running'
+    if (!isStopping || signal.aborted) return state
+    await sleep(pauseMs)
+  }
 }
 
 /** What a model can do. For other codes, the hint for people at a command line fits best. */

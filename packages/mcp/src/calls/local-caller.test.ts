@@ -97,6 +97,20 @@ describe('tools on a handle', () => {
     expect(begun).toBe(1)
   })
 
+  it('an error names the state after the stop, not during it', async () => {
+    const states = ['running', 'running', 'stopped'] as const
+    let asked = 0
+    const stopping: SandboxSource = {
+      use: () => Promise.reject(new SandboxError('not_running', 'The sandbox has ended.')),
+      state: async () => ({ name: 'web', provider: 'memory', status: states[asked++] ?? 'stopped' }),
+      snapshot: () => new Promise(() => {}),
+      [Symbol.asyncDispose]: async () => {},
+    }
+    const { result } = await localCaller(stopping).call('run_command', { cmd: 'x' }, options)
+    expect(textOf(result)).toMatch(/has ended\. .*\nThe sandbox “web” is stopped\.$/)
+    expect(asked).toBe(3)
+  })
+
   it('a call ends at its deadline, also if the provider never answers', async () => {
     vi.useFakeTimers()
     const hanging: SandboxSource = {

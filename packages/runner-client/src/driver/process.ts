@@ -2,7 +2,7 @@ import { constants } from 'node:os'
 import type { CallOptions, ExitEvent, ProcessEvent, ProcessSignal, ProcessStatus } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProcessDriver, ProcessSpec } from '@sandkasten/sdk/provider'
-import type { ProcessExit, RunnerClient, RunnerProcess, TaskOutput } from '../index.ts'
+import type { ProcessExit, RunnerClient, RunnerProcess, TaskInfo, TaskOutput } from '../index.ts'
 import { overdue, overdueMs, within } from './overdue.ts'
 
 /** The parts of its sandbox that a process needs: a live connection, and the number of out-of-memory kills. */
@@ -88,6 +88,11 @@ export class DrivenProcess implements ProcessDriver {
     const tasks = await told(this.#host, (await this.#host.client()).list({ signal: call.signal }))
     const task = tasks.find(({ id }) => id === this.execId)
     if (!task) throw new SandboxError('not_found', `The process ${this.execId} does not exist any more.`)
+    return this.statusOf(task)
+  }
+
+  /** From a list of the runner. */
+  async statusOf(task: Pick<TaskInfo, 'running' | 'exit'>): Promise<ProcessStatus> {
     if (task.running || !task.exit) return { running: true }
     return { running: false, exit: await this.#exitOf(task.exit) }
   }

@@ -47,10 +47,11 @@ export class RunnerPrograms {
 
   async listProcesses(): Promise<ProcessInfo[]> {
     const processes = await this.#processes()
+    // One list for all: a process may be forgotten before it could be asked for again.
     return Promise.all(
-      processes.map(async ({ id: execId }) => ({
-        execId,
-        ...(await new DrivenProcess(this.#host, { execId }).status({})),
+      processes.map(async (task) => ({
+        execId: task.id,
+        ...(await new DrivenProcess(this.#host, { execId: task.id }).statusOf(task)),
       })),
     )
   }
