@@ -134,6 +134,7 @@ describe('a closed reader', () => {
     run: 'cli.test.ts; it has to remove a sandbox first',
     up: 'keeps running: see below',
     'mcp broker': 'keeps running, and prints nothing',
+    workspaces: 'a program of opencode’s plugin: speaks JSON lines until its input ends',
     code: 'needs an agent: test/code/prompt.test.ts',
     shell: 'needs a terminal',
     'sandbox shell': 'as above',
