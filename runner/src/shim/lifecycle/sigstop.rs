@@ -3,8 +3,11 @@
 //! This is weaker than a freezer, because a parent can observe that its children stopped. So parents are
 //! stopped before their children and continued after them. Processes that were already stopped, by job
 //! control, stay stopped.
+//!
+//! A parent in `vfork` waits for its child to start a program, and stops only after that. So a child is not stopped
+//! while its parent waits, and goes on if it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -27,8 +30,8 @@ impl Stopped {
         let mut ours = BTreeSet::new();
         let deadline = Instant::now() + TIME;
         loop {
-            let running = running()?;
-            if running.is_empty() {
+            let all = processes()?;
+            if all.values().all(|process| process.activity == Activity::Stopped) {
                 self.0 = Some(ours);
                 return Ok(());
             }
@@ -37,8 +40,13 @@ impl Stopped {
                 self.go_on();
                 return Err("the sandbox could not be stopped within 10 seconds".to_owned());
             }
-            for pid in running {
-                if ours.insert(pid) {
+            for (&pid, process) in &all {
+                let parent = all.get(&process.parent).map(|parent| parent.activity);
+                if parent == Some(Activity::Waiting) {
+                    if ours.remove(&pid) {
+                        signal(pid, libc::SIGCONT);
+                    }
+                } else if process.activity != Activity::Stopped && ours.insert(pid) {
                     signal(pid, libc::SIGSTOP);
                 }
             }
@@ -53,28 +61,53 @@ impl Stopped {
     }
 }
 
-/// All processes except the shim with a thread that is neither stopped nor dead, in ascending order.
-fn running() -> Result<Vec<libc::pid_t>, String> {
-    let mut found = Vec::new();
+struct Process {
+    parent: libc::pid_t,
+    activity: Activity,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Activity {
+    /// All threads are stopped or dead.
+    Stopped,
+    Running,
+    /// A thread waits in the kernel and takes no signal, as in `vfork`.
+    Waiting,
+}
+
+/// All processes except the shim, in ascending order.
+fn processes() -> Result<BTreeMap<libc::pid_t, Process>, String> {
     let entries = fs::read_dir("/proc").map_err(|error| format!("/proc: {error}"))?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    for pid in numbers.filter(|pid: &libc::pid_t| *pid != 1) {
-        // The process is gone.
-        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-            continue;
-        };
-        let still = |stat: String| {
-            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-            !matches!(state, Some('T' | 't' | 'Z' | 'X') | None)
-        };
-        let mut threads =
-            threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
-        if threads.any(still) {
-            found.push(pid);
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
+    Ok(numbers
+        .filter(|pid: &libc::pid_t| *pid != 1)
+        .filter_map(|pid| Some((pid, process(pid)?)))
+        .collect())
+}
+
+/// `None`: the process is gone.
+fn process(pid: libc::pid_t) -> Option<Process> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    stats
+        .filter_map(|stat| read_stat(&stat))
+        .reduce(|one, other| Process {
+            parent: one.parent,
+            activity: one.activity.max(other.activity),
+        })
+}
+
+fn read_stat(stat: &str) -> Option<Process> {
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let activity = match fields.next()? {
+        "T" | "t" | "Z" | "X" => Activity::Stopped,
+        "D" => Activity::Waiting,
+        _ => Activity::Running,
+    };
+    Some(Process {
+        parent: fields.next()?.parse().ok()?,
+        activity,
+    })
 }
 
 /// The pid namespace contains only processes of this sandbox, so a reused pid is harmless.

@@ -102,7 +102,7 @@ describe('volumes with a size limit', () => {
   it.each([0, 7, 8.5, Number.NaN, 1e9])('rejects the limit %d', async (limitMb) => {
     await expect(provider.volumes.create('bad', { limitMb })).rejects.toMatchObject({
       code: 'invalid_argument',
-      message: expect.stringContaining('limitMb'),
+      message: expect.stringContaining('limit of the volume'),
     })
     expect(await provider.volumes.list()).toEqual([])
   })

@@ -180,6 +180,18 @@ describe('freezing, by signals or by a delegated control group', () => {
     expect(await box.sandbox.kill()).toMatchObject({ killed: true })
   })
 
+  it('freezes a shell that starts one program after the other, each with vfork', async () => {
+    const box = await bench.start()
+    for (const id of ['one', 'two'])
+      await box.client.startDetached({ id, argv: ['/bin/sh', '-c', 'while :; do /bin/true; done'] })
+    for (let round = 0; round < 30; round += 1) {
+      await box.sandbox.freeze()
+      expect(stands(box)).toBe(true)
+      await box.sandbox.thaw()
+      expect((await box.sh('echo alive')).out).toBe('alive')
+    }
+  })
+
   it('a pause outlasts a hold', async () => {
     const box = await bench.start()
     const release = await box.sandbox.hold()

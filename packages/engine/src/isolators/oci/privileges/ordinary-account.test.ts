@@ -59,6 +59,7 @@ describe('conformance: engine without root (isolator: oci)', () => {
           ? [
               'owners, modes, times, links, devices, pipes, long names',
               'root changes files of the image, and a fork keeps them',
+              'root uses sudo, its own where the image has one, and a fork keeps it',
             ]
           : [
               'its root has the capabilities of the runner, or if it runs commands those of a package manager',
