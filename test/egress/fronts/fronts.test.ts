@@ -103,8 +103,9 @@ describe.skipIf(missing)(`policies of fronts are enforced${missing ? ` (skipped:
   it('E2B and OpenSandbox: everything but some targets', { timeout: 60_000 }, async () => {
     const urls = (name: string) => [
       `-k https://${name}.allowed.example/${name}`,
-      // By name and address, on a port without a name, and what no policy opens.
-      '-k https://denied.example/no',
+      // By name and address, on a port without a name, and what no policy opens. The policy denies an IPv4 network, so
+      // the name's IPv6 address stays open.
+      '-4 -k https://denied.example/no',
       '-k https://11.0.2.1/no',
       'http://11.0.2.1:8080/no',
       'http://169.254.169.254/no',
