@@ -110,7 +110,7 @@ export interface HandleSourceOptions {
 export declare class Handles {
     constructor(folder: string);
     create(grant: Omit<SandboxGrant, 'createdAt'>): Promise<string>;
-    find(token: string): Promise<SandboxGrant | undefined>;
+    find(token: string): SandboxGrant | undefined;
     revokeAll(sandboxId: string): Promise<number>;
 }
 
