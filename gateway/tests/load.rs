@@ -156,7 +156,7 @@ fn works_again_after_it_ran_out_of_descriptors() {
             stream
         })
         .collect();
-    // Which connections fail for the lack of descriptors, and whether any is accepted that fails, is up to the order.
+    // Wait until it has run out. Whether a connection then fails or waits in the queue depends on their order.
     let folder = format!("/proc/{}/fd", world.gateway_pid());
     let until = Instant::now() + Duration::from_secs(15);
     while std::fs::read_dir(&folder).expect("descriptors").count() < 55 {

@@ -10,8 +10,10 @@ import { agentMissing, type Sample, sample } from './sample.ts'
 
 const missing = await agentMissing()
 
-/** The real opencode in a sandbox of the engine, with a scripted model. The tests build on each other. */
-// The first run copies the agent into the sandbox, which takes its time on a busy machine.
+/**
+ * The real opencode in a sandbox of the engine, with a scripted model. The tests build on each other. The first run
+ * copies the agent into the sandbox, which takes long on a busy machine.
+ */
 describe.skipIf(missing)('sandkasten code -p', { timeout: 180_000 }, () => {
   let project: Sample
   beforeAll(async () => {

@@ -11,9 +11,9 @@ import { hostRootName } from './root.ts'
 const SETTLED_MS = 60 * 60 * 1000
 
 /**
- * Removes outdated skeletons of the image `host`, and outdated layers with `sudo`. No record names a skeleton: a sandbox mounts the current one when
- * it starts and keeps it mounted while it runs. So a skeleton is removed if another has been current for long and no
- * shim has it mounted.
+ * Removes outdated skeletons of the image `host`, and outdated layers with `sudo`. No record names a skeleton: a
+ * sandbox mounts the current one when it starts and keeps it mounted while it runs. So a skeleton is removed if another
+ * has been current for long and no shim has it mounted.
  */
 export function collectHostImages(imagesFolder: string, host = '/'): string[] {
   const names = namesIn(imagesFolder).filter((name) =>
