@@ -1,0 +1,4 @@
+export type * from './spec/agent.ts'
+export type * from './spec/answer.ts'
+export type * from './spec/chat.ts'
+export type * from './spec/threads.ts'
