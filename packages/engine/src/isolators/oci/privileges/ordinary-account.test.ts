@@ -2,6 +2,7 @@ import { chownSync, existsSync, globSync, mkdirSync, readFileSync, rmdirSync, st
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { staticBusybox } from '../../../images/testing/tools.ts'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import { hasProgram } from '../launch/find-program.ts'
 import { layoutOfThisMachine } from '../limits/cgroups.ts'
@@ -46,6 +47,8 @@ describe('conformance: engine without root (isolator: oci)', () => {
     },
     async (mode, range) => {
       if (reason !== undefined) return
+      // Without it, the image tests are skipped.
+      expect(staticBusybox(), 'needs a static busybox: npm test downloads it on Debian').toBeDefined()
       await using account = await temporaryAccount({ checkout, range })
       // Images contain files of many owners, so they need a range.
       const all = range ? [...suites, ...images] : suites
