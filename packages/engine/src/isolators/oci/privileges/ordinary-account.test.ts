@@ -108,7 +108,15 @@ async function tryAs(
   const runner = process.env.SANDKASTEN_RUNNER ?? (await buildRunner())
   const result = join(account.home, 'result.json')
   const vitest = ['node_modules/.bin/node', 'node_modules/vitest/vitest.mjs', 'run', ...files]
-  const options = ['--configLoader=native', '--no-cache', '--reporter=json', `--outputFile=${result}`]
+  // Two accounts run at the same time, beside other test files.
+  const workers = '--maxWorkers=2'
+  const options = [
+    '--configLoader=native',
+    '--no-cache',
+    '--reporter=json',
+    `--outputFile=${result}`,
+    workers,
+  ]
   const path = `${join(account.home, '../checkout/node_modules/.bin')}:/usr/sbin:/usr/bin:/sbin:/bin`
   const all = { PATH: path, SANDKASTEN_RUNNER: inside(runner, account.home), ...env }
   const said = await account
