@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
+import LongestFirst from './scripts/test-order.ts'
 
 const conditions = ['sandkasten-source']
 
@@ -19,8 +20,9 @@ export default defineConfig({
     // retried tests; treat each as a defect.
     retry: process.env.CI && process.env.CI !== 'false' ? 2 : 0,
     pool: 'forks',
-    // Tests mostly wait for sandboxes, so two files run at a time even on two cores.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    sequence: { sequencer: LongestFirst },
+    // Tests also wait, so three files run at a time on two cores.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     execArgv: ['--conditions=sandkasten-source'],
     // Child processes load the source, too: this saves two thirds of a second for each.
     env: { NODE_COMPILE_CACHE: path.resolve(import.meta.dirname, 'node_modules/.cache/compiled') },

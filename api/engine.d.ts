@@ -477,6 +477,7 @@ export interface IsolatorSpec extends SandboxPlace {
     readonly env: Readonly<Record<string, string>>;
     readonly limits: Limits;
     readonly mounts: readonly HostMount[];
+    readonly readOnlyFiles?: string;
     readonly network: SandboxNetwork;
     readonly authority?: string | undefined;
     readonly workdir: string;

@@ -126,6 +126,7 @@
 //   SpawnOptions
 //   StderrEvent
 //   StdoutEvent
+//   UploadFileOptions
 //   VolumeAdmin
 //   VolumeInfo
 //   VolumeMount
@@ -1314,6 +1315,7 @@ export interface FilesDriver {
     chmod(path: string, mode: number, call: CallOptions): Promise<void>;
     symlink(target: string, path: string, call: CallOptions): Promise<void>;
     readlink(path: string, call: CallOptions): Promise<string>;
+    shareFile?(localPath: string, path: string, call: CallOptions): Promise<boolean>;
     watch?(path: string, options: {
         recursive: boolean;
     }, call: CallOptions): Promise<AsyncIterable<FileChange>>;
@@ -2557,7 +2559,7 @@ export interface SandboxCore<C extends Capabilities = Capabilities, Process exte
     readonly files: Files;
     readFile(remotePath: string, options?: CallOptions): Promise<Bytes>;
     writeFile(remotePath: string, content: BytesSource, options?: CallOptions): Promise<void>;
-    uploadFile(localPath: string, remotePath: string, options?: CallOptions): Promise<void>;
+    uploadFile(localPath: string, remotePath: string, options?: UploadFileOptions): Promise<void>;
     downloadFile(remotePath: string, localPath: string, options?: CallOptions): Promise<void>;
     restricted(): RestrictedSandbox<C>;
     destroy(options?: CallOptions): Promise<boolean>;
@@ -3362,6 +3364,10 @@ export declare class Trial {
     later(undo: () => unknown): void;
     cleanUp(): Promise<void>;
     eventually(question: () => Promise<boolean>, what: string): Promise<void>;
+}
+
+export interface UploadFileOptions extends CallOptions {
+    readOnly?: boolean;
 }
 
 export interface UploadProjectOpts extends CallOptions {

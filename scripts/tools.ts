@@ -56,6 +56,11 @@ export function run(cmd: string, args: readonly string[], options: RunOptions = 
 
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
+/** Waits for programs that run at the same time, and resolves with the first exit code that is not 0. */
+export async function together(running: ReadonlyArray<Promise<number>>): Promise<number> {
+  return (await Promise.all(running)).find((code) => code !== 0) ?? 0
+}
+
 /** Runs stages in order, prints the duration of each, and exits with 1 at the first failure. */
 export async function stages(
   list: ReadonlyArray<{ name: string; run: () => Promise<number> }>,

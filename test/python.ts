@@ -20,10 +20,19 @@ export async function pythonWith(...packages: string[]): Promise<{ python: strin
   await mkdir(cache, { recursive: true })
   const fresh = await mkdtemp(`${folder}-`)
   try {
-    const made = await execute('python3', ['-m', 'venv', fresh]).catch(() => undefined)
+    // Without a pip of its own, it is made in a tenth of the time.
+    const made = await execute('python3', ['-m', 'venv', '--without-pip', fresh]).catch(() => undefined)
     if (!made) return { missing: 'python3 cannot create a venv' }
-    const options = ['--quiet', '--disable-pip-version-check', '--retries', '1', '--timeout', '20']
-    await execute(path.join(fresh, 'bin/python'), ['-m', 'pip', 'install', ...options, ...packages])
+    const options = [
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-compile',
+      '--retries',
+      '1',
+      '--timeout',
+      '20',
+    ]
+    await execute('python3', ['-m', 'pip', '--python', fresh, 'install', ...options, ...packages])
     // Renamed atomically: another process may create it concurrently, and either is fine.
     await rename(fresh, folder).catch((error) => {
       if (!existsSync(folder)) throw error
@@ -31,6 +40,7 @@ export async function pythonWith(...packages: string[]): Promise<{ python: strin
     return { python: path.join(folder, 'bin/python') }
   } catch (error) {
     const { stderr = '' } = error as { stderr?: string }
+    if (stderr.includes('No module named pip')) return { missing: 'python3 has no pip' }
     if (/connection broken by|Max retries exceeded|timed out/.test(stderr))
       return { missing: `PyPI cannot be reached, and ${wanted} is not cached here` }
     throw error

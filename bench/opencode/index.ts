@@ -14,11 +14,11 @@ import { hostTurns } from './host.ts'
 import { PHASES, sandboxTurns } from './sandboxes.ts'
 import { ADDED, measureTools, toolIds } from './tools.ts'
 
-const WAYS = ['copied', 'mounted', 'resumed'] as const
+const WAYS = ['plain', 'mounted', 'resumed'] as const
 const started = ['host.opencode', 'host.again', ...WAYS.map((name) => `${name}.bootstrap`)]
 const parts = WAYS.flatMap((name) => [
   `${name}.create+bootstrap`,
-  ...PHASES.filter((phase) => phase !== 'copy' || name === 'copied').map((phase) => `${name}.${phase}`),
+  ...PHASES.filter((phase) => phase !== 'copy' || name === 'plain').map((phase) => `${name}.${phase}`),
 ])
 
 export const opencodeSuite: Suite = {
@@ -53,7 +53,7 @@ async function run(report: Report, cleanup: Cleanup, options: SuiteOptions): Pro
     measureTools({ ours, place, report, wants, rounds: options.quick ? 4 : 20 }),
   )
   report.heading('Targets')
-  report.compare('copied.bootstrap', 'host.opencode', 1.15)
+  report.compare('plain.bootstrap', 'host.opencode', 1.15)
   report.compare('mounted.bootstrap', 'host.opencode', 1.15)
   report.compare('resumed.create+bootstrap', 'host.opencode', 1.15)
   for (const id of ADDED) report.recall(id)

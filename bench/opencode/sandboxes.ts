@@ -29,7 +29,7 @@ export async function sandboxTurns(ours: Ours): Promise<SandboxTurns> {
   const snapshotId = await snapshotWithOpencode(ours)
   const more = new Map<string, number[]>()
   const ways: Way[] = [
-    { name: 'copied', create: size },
+    { name: 'plain', create: size },
     { name: 'mounted', create: { ...size, providerOptions: { mounts } } },
     { name: 'resumed', create: { ...size, snapshotId } },
   ]

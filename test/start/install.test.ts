@@ -62,8 +62,14 @@ const driver = `
 const driverFile = path.join(folder, 'driver.ts')
 writeFileSync(driverFile, driver)
 
-async function install(how: { terminal: boolean; answer?: string; args?: string[] }) {
-  const node = [process.execPath, driverFile, ...(how.args ?? [])]
+const unpackFile = path.join(folder, 'unpack.ts')
+writeFileSync(
+  unpackFile,
+  `import { unpack } from '${root}/scripts/prepare.ts'\nprocess.exitCode = await unpack(process.argv[2])`,
+)
+
+async function install(how: { terminal: boolean; answer?: string; args?: string[]; file?: string }) {
+  const node = [process.execPath, how.file ?? driverFile, ...(how.args ?? [])]
   const env = { ...process.env, PATH: `${bin}:${oldRust}:/nowhere`, NODE_NO_WARNINGS: '1' }
   const [program, args] = how.terminal
     ? ['/usr/bin/script', ['-qefc', node.join(' '), '/dev/null']]
@@ -131,6 +137,13 @@ describe('missing packages', () => {
     const { said, calls } = await install({ terminal: true, args: ['--yes'] })
     expect(said).not.toContain('[Y/n]')
     expect(calls).toMatch(installed)
+  })
+
+  it('that apt does not provide stop the tests, with the place where they are expected', async () => {
+    const { code, said } = await install({ terminal: false, file: unpackFile, args: [folder] })
+    expect(code).toBe(1)
+    expect(said).toContain('apt-get cannot download docker-registry libfaketime busybox-static.')
+    expect(said).toContain(`an image with only busybox (${folder}/bin/busybox)`)
   })
 
   /** In a mount namespace with an empty `/usr/sbin`: this machine's own policy is neither used nor changed. */

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { configOf } from '../config/index.ts'
 import { type Daemon, type DaemonOptions, openDaemon } from '../daemon.ts'
 import type { Context } from '../sessions/index.ts'
+import { linkHostLayers } from './host-layers.ts'
 
 /** A daemon in its own folder, on a free port, with helpers to call it. */
 export interface TestDaemon {
@@ -40,18 +41,16 @@ export async function startTestDaemon(
 ): Promise<TestDaemon> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sk-daemon-'))
   const key = 'sk-test-0123456789abcdef'
-  const start = () =>
-    openDaemon({
-      config: configOf({
-        listen: '127.0.0.1:0',
-        data_dir: folder,
-        isolator: 'process',
-        api_key: key,
-        log_level: 'silent',
-        ...config,
-      }),
-      ...options,
-    })
+  const all = {
+    listen: '127.0.0.1:0',
+    data_dir: folder,
+    isolator: 'process',
+    api_key: key,
+    log_level: 'silent',
+    ...config,
+  }
+  await linkHostLayers(all)
+  const start = () => openDaemon({ config: configOf(all), ...options })
   let opened = await start().catch(async (error) => {
     await rm(folder, { recursive: true, force: true })
     throw error

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { linkHostLayers } from './host-layers.ts'
 
 export interface SpawnedDaemon {
   readonly url: string
@@ -15,6 +16,7 @@ export async function spawnDaemon(
   config: Record<string, unknown>,
   script = path.join(import.meta.dirname, 'child.ts'),
 ): Promise<SpawnedDaemon> {
+  await linkHostLayers(config)
   const child = spawn(
     process.execPath,
     ['--conditions=sandkasten-source', '--expose-gc', script, JSON.stringify(config)],

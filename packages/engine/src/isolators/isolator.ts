@@ -84,6 +84,8 @@ export interface IsolatorSpec extends SandboxPlace {
   readonly limits: Limits
   /** Folders or files of the host. */
   readonly mounts: readonly HostMount[]
+  /** A folder of the host that the sandbox sees read-only as `READ_ONLY_FILES`. The host adds files while it runs. */
+  readonly readOnlyFiles?: string
   readonly network: SandboxNetwork
   /** The sandbox trusts this certificate authority (PEM) besides those of its image; see `trust.ts`. */
   readonly authority?: string | undefined
@@ -114,6 +116,9 @@ export interface GatewaySocket {
   /** The gateway's user. Default: the engine's. Only an engine that runs as root can name another. */
   readonly owner?: { readonly uid: number; readonly gid: number }
 }
+
+/** Where a sandbox sees its folder `readOnlyFiles`. In memory, so that its disk and snapshots do not contain it. */
+export const READ_ONLY_FILES = '/run/sandkasten-files'
 
 /** The address at which the gateway answers DNS in every sandbox with a policy. */
 export const GATEWAY_RESOLVER = '192.0.0.3'

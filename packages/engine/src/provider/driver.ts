@@ -183,6 +183,11 @@ export class EngineDriver extends FolderDriver<EngineCapabilities> {
     return this.#live.client(this.#liveOf(record))
   }
 
+  /** The name below `READ_ONLY_FILES` in the sandbox. Undefined: the file has to be copied. */
+  async shareFile(sandboxId: string, file: string): Promise<string | undefined> {
+    return this.#disks.readOnlyFiles?.share(file, this.folderOf(sandboxId))
+  }
+
   forwards(record: SandboxRecord): PortForwards {
     return this.#liveOf(record).forwards
   }

@@ -2,16 +2,24 @@ import { posix } from 'node:path'
 import type { FileFacts, RunnerClient, WatchEvent } from '@sandkasten/runner-client'
 import type { CallOptions, FileChange, FileEntry, FileStat, FileType } from '@sandkasten/sdk'
 import { SandboxError } from '@sandkasten/sdk'
-import { type Access, errnoHint, type FilesDriver, ListingSize } from '@sandkasten/sdk/provider'
+import { type Access, errnoHint, type FilesDriver, ListingSize, randomId } from '@sandkasten/sdk/provider'
+import { READ_ONLY_FILES } from '../isolators/isolator.ts'
 
 /** Files as the runner sees them: inside the sandbox, as its user. No path of the host is ever involved. */
 export class EngineFiles implements FilesDriver {
   readonly #client: () => Promise<RunnerClient>
   readonly #cwd: string
   readonly #access: Access
+  readonly #share: (file: string) => Promise<string | undefined>
 
-  constructor(client: () => Promise<RunnerClient>, workdir: string, access: Access) {
+  constructor(
+    client: () => Promise<RunnerClient>,
+    workdir: string,
+    access: Access,
+    share: (file: string) => Promise<string | undefined>,
+  ) {
     this.#client = client
+    this.#share = share
     this.#cwd = workdir
     this.#access = access
   }
@@ -100,6 +108,36 @@ export class EngineFiles implements FilesDriver {
       },
     )
     if (exists) throw new SandboxError('file_exists', `${path} exists.`)
+    await this.#link(target, path)
+  }
+
+  async shareFile(localPath: string, path: string, call: CallOptions): Promise<boolean> {
+    const name = await this.#share(localPath)
+    if (name === undefined) return false
+    const shown = `${READ_ONLY_FILES}/${name}`
+    const { files } = await this.#client()
+    // A sandbox that an older version started does not see the folder.
+    const isShown = await files.stat(shown, { signal: call.signal }).then(
+      ({ kind }) => kind === 'file',
+      (error) => {
+        if (SandboxError.is(error, 'file_not_found')) return false
+        throw error
+      },
+    )
+    if (!isShown) return false
+    const draft = `${path}.${randomId()}.part`
+    await this.mkdir(posix.dirname(posix.resolve(this.#cwd, path)), { recursive: true }, call)
+    await this.#link(shown, draft)
+    try {
+      await this.rename(draft, path, call)
+    } catch (error) {
+      await this.rm(draft, { recursive: false, force: true }, {}).catch(() => {})
+      throw error
+    }
+    return true
+  }
+
+  async #link(target: string, path: string): Promise<void> {
     const client = await this.#client()
     const argv = ['ln', '-s', '-n', '--', target, path]
     const { exitCode, stderr } = await client.run({ id: `ln-${crypto.randomUUID()}`, argv, cwd: this.#cwd })

@@ -3,12 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { shareHostLayers } from '../images/testing/shared-host.ts'
 import { reasonToSkip } from '../isolators/oci/testing/bench.ts'
 import { EngineProvider } from './engine-provider.ts'
 import { runnersOf } from './test-helper.ts'
 
 const root = await mkdtemp(path.join(tmpdir(), 'sandkasten-root-user-'))
 afterAll(() => rm(root, { recursive: true, force: true }))
+await shareHostLayers(path.join(root, 'images'))
 const skipped = await reasonToSkip()
 const provider = new EngineProvider({ isolator: 'oci', root })
 

@@ -54,7 +54,15 @@ export class EngineSandbox implements SandboxDriver, ProcessHost {
     this.#incarnation = record.incarnation
     this.workdir = workdir
     this.writablePaths = access.writablePaths
-    this.files = new EngineFiles(() => this.client(), workdir, access)
+    this.files = new EngineFiles(
+      () => this.client(),
+      workdir,
+      access,
+      async (file) => {
+        await this.#check()
+        return driver.shareFile(this.sandboxId, file)
+      },
+    )
   }
 
   /** A connection to the runner, if this handle may act on the sandbox now. */

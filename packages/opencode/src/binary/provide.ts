@@ -63,8 +63,8 @@ async function copyIn(
     message: `Copies ${agent.title} (${Math.round(bytes / 1e6)} MB) into the sandbox.`,
   })
   try {
-    await handle.uploadFile(file, draft, { signal })
-    const { size } = await handle.files.stat(draft, { signal })
+    await handle.uploadFile(file, draft, { readOnly: true, signal })
+    const { size, mode } = await handle.files.stat(draft, { signal })
     if (size !== bytes)
       throw new SandboxError('provider_error', `The copy of ${agent.title} has ${size} of ${bytes} bytes.`, {
         provider: handle.provider,
@@ -72,7 +72,8 @@ async function copyIn(
         retryable: true,
         hint: 'Try again.',
       })
-    await handle.files.chmod(draft, 0o755, { signal })
+    // A file that the provider shares cannot be changed, and can be run.
+    if (((mode ?? 0) & 0o555) !== 0o555) await handle.files.chmod(draft, 0o755, { signal })
     // Atomic: a program of the same name that runs keeps its file.
     await handle.files.rename(draft, path, { signal })
     return path

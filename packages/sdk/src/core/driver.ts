@@ -163,5 +163,10 @@ export interface FilesDriver {
   chmod(path: string, mode: number, call: CallOptions): Promise<void>
   symlink(target: string, path: string, call: CallOptions): Promise<void>
   readlink(path: string, call: CallOptions): Promise<string>
+  /**
+   * Makes `path` a link to a read-only copy of a file of this machine, which every user can run. Replaces an existing
+   * file. Resolves to false if the file has to be copied into the sandbox instead.
+   */
+  shareFile?(localPath: string, path: string, call: CallOptions): Promise<boolean>
   watch?(path: string, options: { recursive: boolean }, call: CallOptions): Promise<AsyncIterable<FileChange>>
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -39,6 +40,13 @@ const textOf = async (events: AsyncIterable<ProcessEvent>) => {
 }
 /** The folder of the programs of a link. */
 const folderOf = ({ id }: GuestLink) => path.join(runs, id, readdirSync(path.join(runs, id))[0]!)
+/** The names of the programs that a call of the agent runs at this moment. */
+const programsOf = (call: string) => {
+  const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,comm=,args=']).toString().split('\n')
+  const all = lines.map((line) => /^ *(\d+) +(\d+) +(\S+) +(.*)/.exec(line) ?? [])
+  const callers = all.filter(([, , , , args]) => args?.includes(call)).map(([, pid]) => pid)
+  return all.filter(([, , parent]) => callers.includes(parent)).map(([, , , name]) => name)
+}
 
 describe.skipIf(process.platform !== 'linux')('a program of the guest agent', () => {
   afterEach(() => {
@@ -73,6 +81,23 @@ describe.skipIf(process.platform !== 'linux')('a program of the guest agent', ()
       await process_.kill('SIGKILL', {})
     },
   )
+
+  it('a second start with its id waits for its process id, which a full disk does not hold', async () => {
+    const link = linkOf('page')
+    await start(link, 'true')
+    const folder = path.join(folderOf(link), 'p-mine')
+    mkdirSync(folder)
+    writeFileSync(path.join(folder, 'pid'), '')
+    writeFileSync(path.join(folder, 'ready'), '')
+    const second = start(link, 'true', { execId: 'mine' })
+    await expect.poll(() => programsOf(`spawn ${link.id} - mine`)).toContain('sleep')
+    writeFileSync(path.join(folder, 'pid'), '123 4\n')
+    expect(await second).toMatchObject({ execId: 'mine', pid: 123 })
+    // The first start removes the fifo when the program runs.
+    writeFileSync(path.join(folder, 'pid'), '')
+    rmSync(path.join(folder, 'ready'))
+    expect((await start(link, 'true', { execId: 'mine' })).pid).toBeUndefined()
+  })
 
   it('takes a part of its input once, however often it is sent', async () => {
     const link = linkOf('page')

@@ -17,7 +17,11 @@ export function withPathHints({ files, workdir, writablePaths }: SandboxDriver):
       throw withHint(error, refusedWriteHint(absolute(workdir, path), writablePaths))
     }
   }
+  const { shareFile } = files
   return override<FilesDriver>(files, {
+    ...(shareFile && {
+      shareFile: (file, path, call) => hinted(path, shareFile.call(files, file, path, call)),
+    }),
     write: (path, ...rest) => hinted(path, files.write(path, ...rest)),
     mkdir: (path, ...rest) => hinted(path, files.mkdir(path, ...rest)),
     rename: (from, to, ...rest) => hinted(to, files.rename(from, to, ...rest)),

@@ -28,10 +28,11 @@ import type {
   SandboxTerminal,
   SnapshotOptions,
   SpawnOptions,
+  UploadFileOptions,
 } from '../spec/index.ts'
 import { defaultMaxOutputBytes, OutputCollector, type OutputListeners } from './collect.ts'
 import { checkRunOptions, checkSpawnOptions, processSpec, withLineHint } from './command-spec.ts'
-import type { ProcessDriver, SandboxDriver } from './driver.ts'
+import type { FilesDriver, ProcessDriver, SandboxDriver } from './driver.ts'
 import { endOnAbort } from './end-on-abort.ts'
 import { checkProtocol, withProtocol } from './endpoint.ts'
 import { DriverFiles } from './files.ts'
@@ -73,6 +74,7 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
   readonly writablePaths?: readonly string[]
   readonly files: SandboxFiles
   readonly #driver: SandboxDriver
+  readonly #files: FilesDriver
   readonly #owner: SandboxOwner<C>
 
   constructor(driver: SandboxDriver, owner: SandboxOwner<C>) {
@@ -85,7 +87,8 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     this.capabilities = owner.capabilities
     this.workdir = driver.workdir
     if (driver.writablePaths !== undefined) this.writablePaths = Object.freeze([...driver.writablePaths])
-    this.files = new DriverFiles(withPathHints(driver), owner)
+    this.#files = withPathHints(driver)
+    this.files = new DriverFiles(this.#files, owner)
   }
 
   get ports(): readonly number[] {
@@ -165,8 +168,14 @@ export class DriverSandbox<C extends Capabilities = Capabilities> implements San
     await this.files.writeFile(remotePath, content, { signal: options.signal })
   }
 
-  async uploadFile(localPath: string, remotePath: string, options: CallOptions = {}): Promise<void> {
-    await upload(this.files, checkPath(localPath, 'localPath'), checkPath(remotePath, 'remotePath'), options)
+  async uploadFile(localPath: string, remotePath: string, options: UploadFileOptions = {}): Promise<void> {
+    checkKnown(options, ['readOnly', 'signal'], 'uploadFile()')
+    const { readOnly = false, signal } = options
+    if (typeof readOnly !== 'boolean') throw invalid('`readOnly` must be true or false.')
+    const [from, to] = [checkPath(localPath, 'localPath'), checkPath(remotePath, 'remotePath')]
+    throwIfAborted(signal)
+    if (readOnly && (await this.#files.shareFile?.(from, to, { signal }))) return
+    await upload(this.files, from, to, { signal })
   }
 
   async downloadFile(remotePath: string, localPath: string, options: CallOptions = {}): Promise<void> {

@@ -91,6 +91,15 @@ export interface WriteFileOptions extends CallOptions {
   mode?: number
 }
 
+export interface UploadFileOptions extends CallOptions {
+  /**
+   * The sandbox only reads and runs the file. A provider on this machine can then make `remotePath` a link to a
+   * read-only copy that sandboxes share, instead of copying the file. Stops and starts keep such a file; snapshots and
+   * forks do not contain it. Default false.
+   */
+  readOnly?: boolean
+}
+
 export interface ListOptions extends CallOptions {
   recursive?: boolean
 }

@@ -1,6 +1,6 @@
 import type { Capabilities, Part } from './capabilities.ts'
 import type { Bytes, BytesSource, CallOptions } from './common.ts'
-import type { SandboxFiles, SandboxFilesCore } from './files.ts'
+import type { SandboxFiles, SandboxFilesCore, UploadFileOptions } from './files.ts'
 import type { Network } from './network.ts'
 import type {
   CommandResult,
@@ -77,7 +77,7 @@ export interface SandboxCore<
   readFile(remotePath: string, options?: CallOptions): Promise<Bytes>
   writeFile(remotePath: string, content: BytesSource, options?: CallOptions): Promise<void>
   /** Copies a local file into the sandbox, as a stream. */
-  uploadFile(localPath: string, remotePath: string, options?: CallOptions): Promise<void>
+  uploadFile(localPath: string, remotePath: string, options?: UploadFileOptions): Promise<void>
   /** Copies a file of the sandbox to this machine, as a stream. The local file is written atomically. */
   downloadFile(remotePath: string, localPath: string, options?: CallOptions): Promise<void>
 

@@ -1,10 +1,17 @@
-import { describe } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe } from 'vitest'
 import { escapeCorpus } from '../testing/escape.ts'
 import { refusedCalls } from '../testing/escape-calls.ts'
 import { rootEscapes } from '../testing/escape-root.ts'
 import { reasonToSkip } from './testing/bench.ts'
 import { openCage } from './testing/cage.ts'
 import { testedRuntime } from './testing/runtimes.ts'
+
+/** `rootEscapes` makes folders in /usr, which the layer for root has to contain. */
+const imagesFolder = mkdtempSync(join(tmpdir(), 'skt-images-'))
+afterAll(() => rmSync(imagesFolder, { recursive: true, force: true }))
 
 /** The whole corpus in sandboxes with `user: root`, and attempts that only such a sandbox can make. */
 for (const runtime of ['crun', 'runc', 'runsc'] as const) {
@@ -20,6 +27,6 @@ for (const runtime of ['crun', 'runc', 'runsc'] as const) {
   })
 
   describe(`the rights of root in a sandbox on ${runtime}`, () => {
-    rootEscapes(open, reason)
+    rootEscapes(() => openCage(runtime, { user: 'root', imagesFolder }), reason)
   })
 }

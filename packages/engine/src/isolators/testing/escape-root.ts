@@ -46,7 +46,7 @@ export function rootEscapes(open: () => Promise<Cage>, reason: string | undefine
     it('can be replaced and deleted in the sandbox, and stay as they are on the machine', async () => {
       const before = lstatSync('/usr/bin/env')
       const names =
-        'rm /usr/bin/env && echo new > /usr/bin/env && mkdir /usr/lib/made && mv /usr/share/doc /usr/docs'
+        'rm /usr/bin/env && echo new > /usr/bin/env && mkdir /usr/lib/made && mv /usr/share/misc /usr/moved'
       expect(await box.sh(`${names}; chmod 4777 /usr /usr/bin/env; cat /usr/bin/env`)).toMatchObject({
         out: 'new',
       })
@@ -57,12 +57,10 @@ export function rootEscapes(open: () => Promise<Cage>, reason: string | undefine
         before.mode,
         before.mtimeMs,
       ])
-      expect([existsSync('/usr/lib/made'), existsSync('/usr/docs'), statSync('/usr').mode & 0o7777]).toEqual([
-        false,
-        false,
-        0o755,
-      ])
-      expect(existsSync('/usr/share/doc')).toBe(true)
+      expect([existsSync('/usr/lib/made'), existsSync('/usr/moved'), statSync('/usr').mode & 0o7777]).toEqual(
+        [false, false, 0o755],
+      )
+      expect(existsSync('/usr/share/misc')).toBe(true)
     })
 
     it('files that not every account may read stay closed, whatever root does with their folders', async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
+import { shareHostLayers } from '../../images/testing/shared-host.ts'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { EngineProvider, type EngineProviderOptions } from '../engine-provider.ts'
 import { egressTargets, hostRuntimes, leftoversOf, removeGateway } from '../test-helper.ts'
@@ -25,6 +26,7 @@ if (skipped) {
     it('every behaviour of the contract', ({ skip }) => skip(skipped))
   })
 } else {
+  await shareHostLayers(path.join(root, 'oci/images'))
   run('oci', 'container')
 }
 // Independent of the account.

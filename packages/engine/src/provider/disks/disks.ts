@@ -3,6 +3,7 @@ import type { SandboxRecord } from '@sandkasten/sdk/internal'
 import type { CreateSpec, SandboxDriver } from '@sandkasten/sdk/provider'
 import type { IsolatedSandbox, Isolator, IsolatorSpec } from '../../isolators/isolator.ts'
 import type { Volumes } from '../../volumes/volumes.ts'
+import type { ReadOnlyFiles } from '../read-only-files.ts'
 import type { EngineExtra } from '../spec.ts'
 
 /**
@@ -12,6 +13,8 @@ import type { EngineExtra } from '../spec.ts'
 export interface Disks {
   /** Absent where this kind of disk has no volumes. */
   readonly volumes?: Volumes
+  /** Absent where sandboxes cannot see files of this machine. */
+  readonly readOnlyFiles?: ReadOnlyFiles
   create(spec: CreateSpec, call: CallOptions): Promise<SandboxDriver>
   /** Returns the isolator's spec for the start of the sandbox. Throws if a layer is missing. */
   specOf(folder: string, record: SandboxRecord): IsolatorSpec

@@ -1,3 +1,4 @@
+import { chmodSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
 import type { SandboxRecord } from '@sandkasten/sdk/internal'
@@ -10,6 +11,7 @@ import {
 import type { IsolatorSpec, LayeredDisks } from '../../isolators/isolator.ts'
 import { LayerStore, Snapshots, type TreeRights, Trees } from '../../layers/index.ts'
 import type { Volumes } from '../../volumes/volumes.ts'
+import { ReadOnlyFiles, readOnlyFolder } from '../read-only-files.ts'
 import {
   type EngineDefaults,
   type EngineExtra,
@@ -41,6 +43,7 @@ export interface LayerDisksOptions {
  * stores of layers and volumes do not know these records, so this class passes them in.
  */
 export class LayerDisks implements Disks {
+  readonly readOnlyFiles = new ReadOnlyFiles(() => this.#sandboxes.root)
   readonly #sandboxes: Sandboxes
   readonly #options: LayerDisksOptions
   readonly #trees: Trees
@@ -95,6 +98,7 @@ export class LayerDisks implements Disks {
       env: {},
       network: networkBefore(extraOf(record)),
       mounts: [...extra.mounts, ...this.#stores.claims.mountsOf(record)],
+      readOnlyFiles: readOnlyFolder(folder),
       layers: layers.map((id) => this.#stores.layers.treeOf(id)),
     }
   }
@@ -104,6 +108,10 @@ export class LayerDisks implements Disks {
     // An interrupted sweep may have renamed a layer that is in use; the next sweep puts it back.
     if (this.#stores.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
     this.#stores.layers.need(layers)
+    const folder = readOnlyFolder(this.#sandboxes.folderOf(record.sandboxId))
+    mkdirSync(folder, { recursive: true })
+    // Whatever this process's umask is, users of the sandbox can open the folder.
+    chmodSync(folder, 0o755)
     await this.#stores.claims.claim(record)
   }
 
@@ -187,6 +195,7 @@ export class LayerDisks implements Disks {
   async sweep(): Promise<void> {
     await this.#stores.snapshots.removePartials()
     await this.volumes.sweep()
+    await this.readOnlyFiles.sweep()
     await this.sweepLayers()
   }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { conformance, posixCommands } from '@sandkasten/sdk/testing'
 import { afterAll, describe, it } from 'vitest'
+import { shareHostLayers } from '../../images/testing/shared-host.ts'
 import { isolationOf, type RuntimeKind } from '../../isolators/oci/launch/runtime.ts'
 import { reasonToSkip } from '../../isolators/oci/testing/bench.ts'
 import { testedRuntime } from '../../isolators/oci/testing/runtimes.ts'
@@ -23,6 +24,7 @@ export async function runtimeKit(kind: RuntimeKind): Promise<void> {
   const { targets, close } = await egressTargets()
   afterAll(close)
   const root = await mkdtemp(path.join(tmpdir(), `sandkasten-${kind}-`))
+  await shareHostLayers(path.join(root, 'images'))
   const providers: EngineProvider[] = []
   const open = () => {
     const provider = new EngineProvider({ isolator: 'oci', root, oci: { runtime } })

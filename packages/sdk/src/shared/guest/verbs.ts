@@ -40,13 +40,15 @@ verb_spawn() { # ID INC PROC CAP TIMEOUT FLAGS [READER WAIT MAX]; spec, label, s
   else
     existed=1
     [ -d "$P" ] || die 72
-    until [ -e "$P/pid" ] || [ -e "$P/exit" ]; do [ -d "$P" ] || die 72; sleep 0.02; done
+    until [ -s "$P/pid" ] || [ -e "$P/exit" ] || without_pid; do [ -d "$P" ] || die 72; sleep 0.02; done
   fi
-  pid=-
+  pid=
   read -r pid _ 2>/dev/null <"$P/pid"
-  say "started $pid $existed $START"
+  say "started @{pid:--} $existed $START"
   case $6 in *r*) follow 0 "@{7--}" "@{8-0}" "@{9-0}" ;; esac
 }
+# The file is empty before it is written, and remains empty on a full disk. The first caller removes the fifo afterwards.
+without_pid() { [ -e "$P/pid" ] && [ ! -e "$P/ready" ]; }
 process() { # ID INC PROC
   at "$1" "$2"
   may "$2"

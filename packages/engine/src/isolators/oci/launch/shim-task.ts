@@ -1,7 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { HiddenPath } from '../../../images/host/hidden.ts'
-import { gatewaySocket, type HostMount, type IsolatorSpec, type Limits } from '../../isolator.ts'
+import {
+  gatewaySocket,
+  type HostMount,
+  type IsolatorSpec,
+  type Limits,
+  READ_ONLY_FILES,
+} from '../../isolator.ts'
 import type { OpenNetwork } from '../../open-network.ts'
 import { ociConfig, RUNNER_PROGRAM, userOf } from '../config.ts'
 import type { CgroupLayout } from '../limits/cgroups.ts'
@@ -107,6 +113,7 @@ export function shimTask(input: TaskInput): object {
       programs: undefined,
       fileSystem: bind.fileSystem ?? false,
     })),
+    ...(spec.readOnlyFiles === undefined ? [] : [readOnlyBind(spec.readOnlyFiles)]),
   ].map((bind, index) => ({ ...bind, name: `bind-${index}` }))
   return {
     version: VERSION,
@@ -155,6 +162,11 @@ export function shimTask(input: TaskInput): object {
     egress: gatewaySocket(spec) ?? null,
     readyTimeoutMs: input.readyTimeoutMs,
   }
+}
+
+function readOnlyBind(source: string) {
+  const bind = { source, target: READ_ONLY_FILES, readOnly: true, exec: true, exact: true }
+  return { ...bind, idMapped: false, programs: undefined, fileSystem: false }
 }
 
 /**

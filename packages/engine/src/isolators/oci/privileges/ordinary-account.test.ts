@@ -2,6 +2,7 @@ import { chownSync, existsSync, globSync, mkdirSync, readFileSync, rmdirSync, st
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { staticBusybox } from '../../../images/testing/tools.ts'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import { hasProgram } from '../launch/find-program.ts'
 import { layoutOfThisMachine } from '../limits/cgroups.ts'
@@ -46,6 +47,8 @@ describe('conformance: engine without root (isolator: oci)', () => {
     },
     async (mode, range) => {
       if (reason !== undefined) return
+      // Without it, the image tests are skipped.
+      expect(staticBusybox(), 'needs a static busybox: npm test downloads it on Debian').toBeDefined()
       await using account = await temporaryAccount({ checkout, range })
       // Images contain files of many owners, so they need a range.
       const all = range ? [...suites, ...images] : suites
@@ -105,7 +108,15 @@ async function tryAs(
   const runner = process.env.SANDKASTEN_RUNNER ?? (await buildRunner())
   const result = join(account.home, 'result.json')
   const vitest = ['node_modules/.bin/node', 'node_modules/vitest/vitest.mjs', 'run', ...files]
-  const options = ['--configLoader=native', '--no-cache', '--reporter=json', `--outputFile=${result}`]
+  // Two accounts run at the same time, beside other test files.
+  const workers = '--maxWorkers=2'
+  const options = [
+    '--configLoader=native',
+    '--no-cache',
+    '--reporter=json',
+    `--outputFile=${result}`,
+    workers,
+  ]
   const path = `${join(account.home, '../checkout/node_modules/.bin')}:/usr/sbin:/usr/bin:/sbin:/bin`
   const all = { PATH: path, SANDKASTEN_RUNNER: inside(runner, account.home), ...env }
   const said = await account

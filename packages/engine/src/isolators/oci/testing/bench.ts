@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RunnerClient, type RunOptions } from '@sandkasten/runner-client'
+import { shareHostLayers } from '../../../images/testing/shared-host.ts'
 import { buildRunner } from '../../../runner/build-runner.ts'
 import type { IsolatedSandbox, IsolatorSpec, Limits } from '../../isolator.ts'
 import { DiskRemover } from '../disk/disk.ts'
@@ -82,7 +83,12 @@ export async function reasonToSkip(
   return probe.ok ? undefined : `${probe.reason}; ${probe.fix}`
 }
 
-export async function createBench(runtime = 'crun'): Promise<Bench> {
+export interface BenchOptions {
+  /** For layers of the image `host` that other tests do not share: for tests that add folders to /usr. */
+  readonly imagesFolder?: string | undefined
+}
+
+export async function createBench(runtime = 'crun', { imagesFolder }: BenchOptions = {}): Promise<Bench> {
   const name = `skt-${randomBytes(4).toString('hex')}`
   const folder = mkdtempSync(join(tmpdir(), `${name}-`))
   const runFolder = process.getuid?.() === 0 ? join('/run', name) : join(tmpdir(), name)
@@ -90,10 +96,11 @@ export async function createBench(runtime = 'crun'): Promise<Bench> {
     runner: process.env.SANDKASTEN_RUNNER ?? (await buildRunner()),
     runtime,
     runFolder,
-    imagesFolder: join(folder, 'images'),
+    imagesFolder: imagesFolder ?? join(folder, 'images'),
     ids: { folder: join(folder, 'ids') },
     cgroupParent: name,
   }
+  if (imagesFolder === undefined) await shareHostLayers(join(folder, 'images'))
   const isolator = new OciIsolator(options)
   const { kind } = isolator.privileges
   const isolators = [isolator]

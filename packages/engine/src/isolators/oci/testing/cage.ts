@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Cage, Captive, SpecChanges } from '../../testing/cage.ts'
 import { readOr } from '../../testing/cage.ts'
-import { createBench } from './bench.ts'
+import { type BenchOptions, createBench } from './bench.ts'
 import { testedRuntime } from './runtimes.ts'
 
 /** Harmless differences between runtimes. */
@@ -16,9 +16,9 @@ const traits = {
 
 export async function openCage(
   runtime: keyof typeof traits = 'crun',
-  { user }: Pick<SpecChanges, 'user'> = {},
+  { user, ...options }: Pick<SpecChanges, 'user'> & BenchOptions = {},
 ): Promise<Cage> {
-  const bench = await createBench(testedRuntime(runtime))
+  const bench = await createBench(testedRuntime(runtime), options)
   return {
     traits: {
       ids: ({ root: 'own', range: 'common', own: 'account' } as const)[bench.kind],

@@ -18,6 +18,19 @@ export const transfer = group('upload and download', [
     },
   },
   {
+    id: 'upload-read-only',
+    name: 'uploadFile with readOnly gives a program that can be run, whether it is shared or copied',
+    async run(t) {
+      const sandbox = await t.sandbox()
+      const local = await hostFile(t, `#!/bin/sh\necho shared\nexit\n${'#'.repeat(5 * 1024 * 1024)}`)
+      await hostFile.chmod(local, 0o755)
+      const path = `${t.unique('up')}/program`
+      await sandbox.uploadFile(local, path, { readOnly: true })
+      const { stdout } = await sandbox.runCommand({ cmd: 'sh', args: [path] })
+      equal(stdout, 'shared\n', 'stdout')
+    },
+  },
+  {
     id: 'download',
     name: 'downloadFile copies a file of the sandbox to this machine completely',
     async run(t) {
