@@ -11,8 +11,8 @@ export interface Core {
   readonly limits: TwinLimits
   readonly counters: Counters
   readonly newId: () => string
-  /** Emits `change` after each change of the world, for everything that waits. */
-  readonly changes: EventEmitter<{ change: [] }>
+  /** Emits `change` after each change of the world, with the channel if only that one changed. */
+  readonly changes: EventEmitter<{ change: [channelId?: string] }>
   /** Sends an event to the gateway sessions that may see it. */
   publish(event: TwinEvent): void
   /** `http://127.0.0.1:PORT` */

@@ -10,6 +10,7 @@ export { DEFAULT_BOT_PERMISSIONS, type TwinBot, type TwinGuild } from './users/g
 export type { TwinInteraction } from './users/interaction.ts'
 export type { MessageMatch, TwinMessage } from './users/message.ts'
 export type { ModalValues } from './users/modal.ts'
+export type { UserOptions } from './users/open-user.ts'
 export type { OptionValue } from './users/options.ts'
-export type { SayOptions, TwinUser, UserOptions } from './users/user.ts'
+export type { SayOptions, TwinUser } from './users/user.ts'
 export type { WaitOptions } from './users/wait.ts'

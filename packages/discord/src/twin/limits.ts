@@ -14,6 +14,8 @@ export interface TwinLimits {
   nonceMs: number
   fileBytes: number
   filesPerMessage: number
+  /** Whether the twin limits the rate of requests. */
+  hasRateLimits: boolean
   /** Requests of one bot to all routes in a second. 0 turns it off. Routes of interactions do not count. */
   globalPerSecond: number
   /** Rate limits by route, for example `POST /channels/:channel/messages`. An entry of the caller replaces the default. */
@@ -27,8 +29,6 @@ export interface TwinLimits {
   resumeMs: number
   /** Events that a session keeps for a resume. */
   resumeEvents: number
-  /** How many sessions a bot may identify in five seconds. Discord grants 1 to small bots; tests cannot wait that long. */
-  maxConcurrency: number
 }
 
 export function defaultLimits(): TwinLimits {
@@ -38,6 +38,7 @@ export function defaultLimits(): TwinLimits {
     nonceMs: 3 * 60_000,
     fileBytes: 10 * 1024 * 1024,
     filesPerMessage: 10,
+    hasRateLimits: true,
     globalPerSecond: 50,
     buckets: {
       'POST /channels/:channel/messages': { limit: 5, windowMs: 5000 },
@@ -56,6 +57,5 @@ export function defaultLimits(): TwinLimits {
     heartbeatIntervalMs: 41_250,
     resumeMs: 3 * 60_000,
     resumeEvents: 10_000,
-    maxConcurrency: 16,
   }
 }

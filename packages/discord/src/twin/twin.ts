@@ -75,7 +75,7 @@ export async function startTwin({ port = 0, limits: overrides = {} }: TwinOption
     limits,
     counters,
     newId: createIds(clock.now),
-    changes: new EventEmitter<{ change: [] }>().setMaxListeners(0),
+    changes: new EventEmitter<{ change: [channelId?: string] }>().setMaxListeners(0),
     publish: (event) => gateway.publish(event),
     origin,
   }

@@ -7,10 +7,11 @@ export interface RequestFault {
 }
 
 export type RequestOutcome =
-  | 'loseResponse'
-  | 'hang'
-  | { readonly status: number; readonly retryAfterMs?: number }
-  | { readonly delayMs: number }
+  | { readonly kind: 'fail'; readonly status: number }
+  | { readonly kind: 'hang' }
+  | { readonly kind: 'loseResponse' }
+  | { readonly kind: 'delay'; readonly ms: number }
+  | { readonly kind: 'rateLimit'; readonly retryAfterMs: number }
 
 /** Disturbs requests. Routes are named as in the counters: `POST /channels/:channel/messages`. */
 export interface RequestFaults {
@@ -47,11 +48,11 @@ export function createRequestFaults(routes: readonly string[]): RequestFaults {
   }
 
   return {
-    fail: (route, { status = 500, ...options } = {}) => add(route, { status }, options),
-    hang: (route, options) => add(route, 'hang', options),
-    loseResponse: (route, options) => add(route, 'loseResponse', options),
-    delay: (route, delayMs, options) => add(route, { delayMs }, options),
-    rateLimit: (route, retryAfterMs, options) => add(route, { status: 429, retryAfterMs }, options),
+    fail: (route, { status = 500, ...options } = {}) => add(route, { kind: 'fail', status }, options),
+    hang: (route, options) => add(route, { kind: 'hang' }, options),
+    loseResponse: (route, options) => add(route, { kind: 'loseResponse' }, options),
+    delay: (route, ms, options) => add(route, { kind: 'delay', ms }, options),
+    rateLimit: (route, retryAfterMs, options) => add(route, { kind: 'rateLimit', retryAfterMs }, options),
     clear: () => void rules.splice(0),
     next(route, path) {
       const rule = rules.find(

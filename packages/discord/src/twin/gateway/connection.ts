@@ -6,12 +6,12 @@ import { dispatch, replay, type Session } from './session.ts'
 
 /** Close codes of the gateway. */
 const Close = {
-  unknownError: [4000, 'Unknown error.'],
   unknownOpcode: [4001, 'Unknown opcode.'],
   decodeError: [4002, 'Error while decoding payload.'],
   notAuthenticated: [4003, 'Not authenticated.'],
   authenticationFailed: [4004, 'Authentication failed.'],
   alreadyAuthenticated: [4005, 'Already authenticated.'],
+  invalidSequence: [4007, 'Invalid seq.'],
   rateLimited: [4008, 'Rate limited.'],
   sessionTimedOut: [4009, 'Session timed out.'],
   invalidIntents: [4013, 'Invalid intent(s).'],
@@ -20,6 +20,7 @@ const Close = {
 
 const ALL_INTENTS = (1 << 26) - 1
 const PAYLOADS_PER_MINUTE = 120
+const PAYLOAD_BYTES = 4096
 
 interface Payload {
   op: number
@@ -47,7 +48,7 @@ export function createConnection(core: Core, state: GatewayState, socket: WebSoc
       payloads = 0
     }
     if (++payloads > PAYLOADS_PER_MINUTE) return close(Close.rateLimited)
-    const payload = decode(raw)
+    const payload = String(raw).length > PAYLOAD_BYTES ? undefined : decode(raw)
     if (!payload) return close(Close.decodeError)
     receive(payload)
   })
@@ -98,6 +99,7 @@ export function createConnection(core: Core, state: GatewayState, socket: WebSoc
     const isOver = known?.lostAt !== undefined && core.clock.now() - known.lostAt > core.limits.resumeMs
     const sequence = typeof data.seq === 'number' ? data.seq : -1
     if (!known || known.bot !== bot || isOver) return send({ op: 9, d: false })
+    if (sequence > known.sequence) return close(Close.invalidSequence)
     const previous = known.socket
     known.socket = socket
     if (!replay(known, sequence)) {

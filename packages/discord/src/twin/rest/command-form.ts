@@ -29,7 +29,8 @@ export function commandPayload(
 /** Checks the body of a bulk overwrite: a list of commands. */
 export function parseCommands(body: Body): CommandBody[] {
   const form = new Form()
-  const list = Array.isArray(body.list) ? (body.list as Body[]) : []
+  const list = form.list([], body.list) ?? []
+  if (!Array.isArray(body.list)) form.add([], 'LIST_TYPE_CONVERT', 'Only iterables may be used in a ListType')
   form.length([], list, 0, 100)
   const commands = list.map((item, index) => check(form, [index], item))
   const names = new Set<string>()

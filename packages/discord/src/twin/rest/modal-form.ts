@@ -1,5 +1,6 @@
+import { ComponentType, flatten, isSelect } from '../state/components.ts'
 import type { Component, Modal } from '../state/world.ts'
-import { ComponentType, checkSelect, checkUniqueIds, flatten, isSelect } from './component-form.ts'
+import { checkSelect, checkUniqueIds } from './component-form.ts'
 import { type Body, Form, type Path } from './form.ts'
 
 /** Checks a modal: a title, and one to five rows or labels with one input each. */

@@ -42,6 +42,7 @@ export function createRateLimits(core: Core): (request: RateLimitRequest) => Ver
 
   return ({ route, params, botId, isRename }) => {
     const { limits } = core
+    if (!limits.hasRateLimits) return { headers: {}, isGlobal: false, scope: 'user', key: route }
     const isCallback = route.startsWith('POST /interactions/')
     if (botId && limits.globalPerSecond > 0) {
       const all = take(`global ${botId}`, { limit: limits.globalPerSecond, windowMs: 1000 })

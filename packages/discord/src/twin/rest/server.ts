@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
 import type { Core } from '../core.ts'
 import { DiscordError } from '../errors.ts'
 import type { RequestFaults } from '../faults/requests.ts'
@@ -9,6 +10,8 @@ import { createRateLimits, type Verdict } from './rate-limits.ts'
 import { Created, type Route } from './route.ts'
 
 const PREFIX = /^\/api\/v10(?=\/)/
+/** Wakes those who wait for a counter, and nobody who waits for a channel. */
+const NO_CHANNEL = ''
 const BODY_OVERHEAD = 1024 * 1024
 
 interface Target {
@@ -34,32 +37,33 @@ export function createRestServer(core: () => Core, routes: readonly Route[], fau
     const url = new URL(request.url ?? '/', 'http://twin')
     if (/^\/(ephemeral-)?attachments\//.test(url.pathname)) return serveFile(core(), request, response, url)
     const { limits, counters } = core()
-    const verdict: { headers: Record<string, string> } = { headers: {} }
+    let headers: Record<string, string> = {}
     let answer: { status: number; body?: object }
     let outcome: ReturnType<RequestFaults['next']>
     try {
       const { route, params } = find(targets, request.method ?? 'GET', url.pathname)
       counters.record.request(route.name)
+      core().changes.emit('change', NO_CHANNEL)
       const bot = findBot(core(), request)
       if (!route.isPublic && !bot) throw new DiscordError('unauthorized')
       const maxBytes = limits.fileBytes * limits.filesPerMessage + BODY_OVERHEAD
       const { body, files } = await readBody(request, maxBytes)
       outcome = faults.next(route.name, url.pathname)
-      if (outcome === 'hang') return
-      if (typeof outcome === 'object') {
-        if ('delayMs' in outcome)
-          await new Promise((resolve) => setTimeout(resolve, (outcome as { delayMs: number }).delayMs))
-        else if (outcome.retryAfterMs !== undefined) {
-          return refuse(response, core(), route.name, {
-            headers: {},
-            isGlobal: false,
-            scope: 'shared',
-            key: route.name,
-            retryAfterMs: outcome.retryAfterMs,
-          })
-        } else {
-          return send(response, outcome.status, { message: `${outcome.status}: set by the test`, code: 0 })
+      if (outcome?.kind === 'hang') return
+      if (outcome?.kind === 'delay') await setTimeout(outcome.ms)
+      if (outcome?.kind === 'fail') {
+        return send(response, outcome.status, { message: `${outcome.status}: set by the test`, code: 0 })
+      }
+      if (outcome?.kind === 'rateLimit') {
+        const { retryAfterMs } = outcome
+        const verdict: Verdict = {
+          headers: {},
+          isGlobal: false,
+          scope: 'shared',
+          key: route.name,
+          retryAfterMs,
         }
+        return refuse(response, core(), route.name, verdict)
       }
       decide ??= createRateLimits(core())
       const decision = decide({
@@ -70,7 +74,7 @@ export function createRestServer(core: () => Core, routes: readonly Route[], fau
       })
       if (decision.retryAfterMs !== undefined) return refuse(response, core(), route.name, decision)
       counters.record.passed(decision.key)
-      verdict.headers = decision.headers
+      headers = decision.headers
       const result = route.handle({
         core: core(),
         bot: bot as BotRecord,
@@ -84,8 +88,8 @@ export function createRestServer(core: () => Core, routes: readonly Route[], fau
       if (!(error instanceof DiscordError)) throw error
       answer = { status: error.status, body: error.toJSON() }
     }
-    if (outcome === 'loseResponse') return void request.socket.resetAndDestroy()
-    send(response, answer.status, answer.body, verdict.headers)
+    if (outcome?.kind === 'loseResponse') return void request.socket.resetAndDestroy()
+    send(response, answer.status, answer.body, headers)
   }
 
   return server

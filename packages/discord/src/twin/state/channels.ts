@@ -68,7 +68,7 @@ export function deleteChannel(core: Core, channel: ChannelRecord): void {
     }
   }
   remove(core, channel)
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
 }
 
 function remove(core: Core, channel: ChannelRecord): void {
@@ -100,5 +100,5 @@ function syncThreads(core: Core, channel: ChannelRecord, botId: string): void {
 function publishChannel(core: Core, name: string, channel: ChannelRecord): void {
   const data = channelPayload(channel)
   core.publish({ name, guildId: channel.guildId, intent: Intent.guilds, data: () => data })
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
 }

@@ -31,9 +31,10 @@ export function createInteraction(core: Core, input: NewInteraction): Interactio
   const { world } = core
   const { bot, channel, userId } = input
   const guild = world.guilds.get(channel.guildId)!
+  const id = core.newId()
   const interaction: InteractionRecord = {
-    id: core.newId(),
-    token: Buffer.from(`interaction:${crypto.randomUUID()}${crypto.randomUUID()}`).toString('base64url'),
+    id,
+    token: Buffer.from(`interaction:${id}:${crypto.randomUUID()}`).toString('base64url'),
     type: input.type,
     botId: bot.id,
     userId,
@@ -74,7 +75,23 @@ export function createInteraction(core: Core, input: NewInteraction): Interactio
     botId: bot.id,
     data: () => payload,
   })
+  // Wakes the user, who sees that the application did not respond.
+  core.clock.schedule(interaction.createdAt + core.limits.acknowledgeMs + 1, () =>
+    core.changes.emit('change', channel.id),
+  )
   return interaction
+}
+
+/** As in Discord, a token contains the id of its interaction. */
+export function findByToken(core: Core, token: string): InteractionRecord | undefined {
+  const id = Buffer.from(token, 'base64url').toString().split(':')[1]
+  const interaction = core.world.interactions.get(id ?? '')
+  return interaction?.token === token ? interaction : undefined
+}
+
+export function isUnanswered(core: Core, interaction: InteractionRecord): boolean {
+  const ageMs = core.clock.now() - interaction.createdAt
+  return interaction.callbackType === undefined && ageMs > core.limits.acknowledgeMs
 }
 
 export function isExpired(core: Core, interaction: InteractionRecord): boolean {

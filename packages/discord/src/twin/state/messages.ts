@@ -84,7 +84,7 @@ export function createMessage(core: Core, channel: ChannelRecord, input: NewMess
     }
     publishMessage(core, 'MESSAGE_CREATE', message)
   }
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
   return message
 }
 
@@ -123,7 +123,7 @@ export function editMessage(
 /** Tells everybody that a message changed, for whatever reason. */
 export function publishUpdate(core: Core, message: MessageRecord): void {
   if (!message.visibleTo) publishMessage(core, 'MESSAGE_UPDATE', message)
-  core.changes.emit('change')
+  core.changes.emit('change', message.channelId)
 }
 
 export function deleteMessage(core: Core, message: MessageRecord): void {
@@ -141,7 +141,7 @@ export function deleteMessage(core: Core, message: MessageRecord): void {
       data: () => data,
     })
   }
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
 }
 
 /** The message, if `userId` may read it; otherwise Discord's error. */

@@ -59,5 +59,5 @@ function publishReaction(
     intent: Intent.guildMessageReactions,
     data: () => data,
   })
-  core.changes.emit('change')
+  core.changes.emit('change', message.channelId)
 }

@@ -67,7 +67,7 @@ export function createThread(
       reference: { channelId: thread.id },
     })
   }
-  core.changes.emit('change')
+  core.changes.emit('change', parent.id)
   return thread
 }
 
@@ -95,7 +95,7 @@ export function changeThread(core: Core, channel: ChannelRecord, change: ThreadC
   if (change.autoArchiveMinutes !== undefined) thread.autoArchiveMinutes = change.autoArchiveMinutes
   if (!thread.isArchived) armAutoArchive(core, channel)
   publishThread(core, 'THREAD_UPDATE', channel, false)
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
 }
 
 /** A message is about to be sent: an archived thread becomes active, and its archiving moves. */
@@ -140,7 +140,7 @@ function publishMembers(core: Core, channel: ChannelRecord, added: string[], rem
       }
     },
   })
-  core.changes.emit('change')
+  core.changes.emit('change', channel.id)
 }
 
 export function publishThread(core: Core, name: string, channel: ChannelRecord, isNew: boolean): void {

@@ -5,8 +5,9 @@ import { bits, type PermissionName } from '../state/permissions.ts'
 import { changeThread } from '../state/threads.ts'
 import type { ChannelRecord, Overwrite } from '../state/world.ts'
 import { describeMatch, type MessageMatch, matches, TwinMessage } from './message.ts'
+import { openUser, type UserOptions } from './open-user.ts'
 import { renderChannel } from './transcript.ts'
-import { openUser, type TwinUser, type UserOptions } from './user.ts'
+import type { TwinUser } from './user.ts'
 import { type WaitOptions, waitFor } from './wait.ts'
 
 /** A text channel or a thread. */
@@ -91,7 +92,7 @@ export class TwinChannel {
       `a message in "${this.name}" that matches ${describeMatch(match)}`,
       find,
       () => this.transcript(),
-      options,
+      { ...options, channelId: this.id },
     )
   }
 
@@ -102,7 +103,7 @@ export class TwinChannel {
       return (typeof match === 'string' ? text.includes(match) : match.test(text)) && text
     }
     const what = `the transcript of "${this.name}" to match ${describeMatch(match)}`
-    return await waitFor(this.#core, what, find, () => this.transcript(), options)
+    return await waitFor(this.#core, what, find, () => this.transcript(), { ...options, channelId: this.id })
   }
 
   /** Waits for a thread of this channel: any, or the one with this name. */
@@ -115,14 +116,17 @@ export class TwinChannel {
       () => this.threads.find(fits),
       () =>
         `threads: ${this.threads.map((thread) => thread.name).join(', ') || 'none'}\n${this.transcript()}`,
-      options,
+      { ...options, channelId: this.id },
     )
   }
 
   /** Waits for a state of the channel, such as `({ isArchived }) => isArchived`. */
   async waitUntil(condition: (channel: this) => boolean, options?: WaitOptions): Promise<this> {
     const find = () => condition(this) && this
-    return await waitFor(this.#core, String(condition), find, () => this.transcript(), options)
+    return await waitFor(this.#core, String(condition), find, () => this.transcript(), {
+      ...options,
+      channelId: this.id,
+    })
   }
 
   /** Archives or reopens the thread as an administrator does. */

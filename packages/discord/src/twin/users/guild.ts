@@ -1,17 +1,10 @@
 import type { Core } from '../core.ts'
 import { createChannel } from '../state/channels.ts'
-import {
-  addMember,
-  changeRole,
-  createRole,
-  inviteBot,
-  kickBot,
-  setMemberRoles,
-  setUnavailable,
-} from '../state/guilds.ts'
+import { addMember, changeRole, inviteBot, kickBot, setMemberRoles, setUnavailable } from '../state/guilds.ts'
 import { bits, type PermissionName } from '../state/permissions.ts'
 import type { BotRecord, GuildRecord } from '../state/world.ts'
 import { TwinChannel } from './channel.ts'
+import { openRole } from './open-user.ts'
 
 /** What a bot of ours is invited with. */
 export const DEFAULT_BOT_PERMISSIONS: readonly PermissionName[] = [
@@ -62,10 +55,7 @@ export class TwinGuild {
 
   /** The role with this name; creates it if it does not exist. Returns its id. */
   role(name: string, permissions?: readonly PermissionName[]): string {
-    const existing = [...this.#record.roles.values()].find((role) => role.name === name)
-    if (!existing) return createRole(this.#core, this.#record, name, bits(permissions ?? [])).id
-    if (permissions) changeRole(this.#core, this.#record, existing, bits(permissions))
-    return existing.id
+    return openRole(this.#core, this.#record, name, permissions && bits(permissions))
   }
 
   /** Gives a member exactly these roles. */

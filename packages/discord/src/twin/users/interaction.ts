@@ -1,5 +1,5 @@
 import type { Core } from '../core.ts'
-import { CallbackType } from '../state/interactions.ts'
+import { CallbackType, isUnanswered } from '../state/interactions.ts'
 import type { InteractionRecord, Modal } from '../state/world.ts'
 import { TwinMessage } from './message.ts'
 import { type WaitOptions, waitFor } from './wait.ts'
@@ -59,20 +59,25 @@ export class TwinInteraction {
         return reply && !reply.isThinking && reply
       },
       () => String(this.reply ?? '(no answer)'),
-      options,
+      { ...options, channelId: this.#record.channelId },
     )
   }
 
   /** @internal Waits for the acknowledgement, as long as Discord does. */
   async acknowledged(): Promise<this> {
-    const { acknowledgeMs } = this.#core.limits
-    const { type } = this.#record
     return await waitFor(
       this.#core,
       `the acknowledgement of ${this.#what}`,
-      () => this.#record.callbackType !== undefined && this,
-      () => `(interaction of type ${type}) The application did not respond`,
-      { timeoutMs: acknowledgeMs },
+      () => {
+        if (isUnanswered(this.#core, this.#record)) {
+          throw new Error(
+            `The application did not respond to ${this.#what} within ${this.#core.limits.acknowledgeMs} ms`,
+          )
+        }
+        return this.#record.callbackType !== undefined && this
+      },
+      () => '(no answer)',
+      { timeoutMs: this.#core.limits.acknowledgeMs + 5000, channelId: this.#record.channelId },
     )
   }
 }

@@ -1,5 +1,5 @@
 import type { Core } from '../core.ts'
-import { flatten, isSelect } from '../rest/component-form.ts'
+import { flatten, isSelect } from '../state/components.ts'
 import { MessageFlag } from '../state/messages.ts'
 import type { AttachmentRecord, Component, Embed, MessageRecord } from '../state/world.ts'
 import { buttonLabel, renderMessage } from './transcript.ts'
@@ -108,7 +108,7 @@ export class TwinMessage {
       `the message to match ${describeMatch(match)}`,
       () => matches(this, match) && this,
       () => String(this),
-      options,
+      { ...options, channelId: this.channelId },
     )
   }
 

@@ -1,4 +1,4 @@
-import { ComponentType, isSelect } from '../rest/component-form.ts'
+import { ComponentType, isSelect } from '../state/components.ts'
 import type { Component, Modal } from '../state/world.ts'
 
 export type ModalValues = Readonly<Record<string, string | readonly string[]>>

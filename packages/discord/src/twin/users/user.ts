@@ -1,65 +1,25 @@
 import type { Core } from '../core.ts'
-import { isSelect } from '../rest/component-form.ts'
-import { publishTyping } from '../rest/routes/channels.ts'
+import { isSelect } from '../state/components.ts'
 import type { Upload } from '../state/files.ts'
-import { addMember, createRole, createUser, setMemberRoles } from '../state/guilds.ts'
 import { createInteraction, InteractionType } from '../state/interactions.ts'
 import { messagePayload } from '../state/message-payload.ts'
 import { createMessage, deleteMessage, editMessage } from '../state/messages.ts'
-import {
-  bits,
-  guildPermissions,
-  may,
-  Permission,
-  type PermissionName,
-  sendPermission,
-} from '../state/permissions.ts'
+import { may, type PermissionName, sendPermission } from '../state/permissions.ts'
 import { addReaction, parseEmoji, removeReaction } from '../state/reactions.ts'
 import { addThreadMember, changeThread, createThread, ThreadType } from '../state/threads.ts'
-import type { BotRecord, ChannelRecord, CommandRecord, Component, MessageRecord } from '../state/world.ts'
+import { publishTyping } from '../state/typing.ts'
+import type { ChannelRecord, Component, MessageRecord } from '../state/world.ts'
 import { TwinChannel } from './channel.ts'
+import { findCommand, requireCommandAccess } from './commands.ts'
 import { TwinInteraction } from './interaction.ts'
 import { TwinMessage } from './message.ts'
 import { fillModal, type ModalValues } from './modal.ts'
 import { encodeCommand, findOption, type OptionValue } from './options.ts'
 import { buttonLabel } from './transcript.ts'
 
-export interface UserOptions {
-  /** Names of roles, which are created if they do not exist. The user has exactly these. */
-  readonly roles?: readonly string[]
-  /** Permissions in the guild, through a role of the user's own. */
-  readonly permissions?: readonly PermissionName[]
-}
-
 export interface SayOptions {
   readonly files?: readonly Upload[]
   readonly replyTo?: TwinMessage
-}
-
-/** Finds or creates a user, makes it a member of the channel's guild, and sets its roles. */
-export function openUser(
-  core: Core,
-  channel: ChannelRecord,
-  idOrName: string,
-  options: UserOptions = {},
-): TwinUser {
-  const { world } = core
-  const guild = world.guilds.get(channel.guildId)!
-  const byName = () => [...world.users.values()].find(({ name, isBot }) => name === idOrName && !isBot)
-  const user = world.users.get(idOrName) ?? byName() ?? createUser(core, idOrName)
-  if (!guild.members.has(user.id)) addMember(core, guild, user.id)
-  if (options.roles || options.permissions) {
-    const named = (name: string) => [...guild.roles.values()].find((role) => role.name === name)
-    const roleIds = (options.roles ?? []).map((name) => (named(name) ?? createRole(core, guild, name, 0n)).id)
-    if (options.permissions) {
-      const name = `permissions of ${user.name}`
-      const existing = named(name)
-      if (existing) existing.permissions = bits(options.permissions)
-      roleIds.push((existing ?? createRole(core, guild, name, bits(options.permissions))).id)
-    }
-    setMemberRoles(core, guild, user.id, roleIds)
-  }
-  return new TwinUser(core, channel, user.id, user.name)
 }
 
 /** A user who looks at one channel. Like Discord's client it refuses what the user may not do. */
@@ -157,16 +117,9 @@ export class TwinUser {
     options: Readonly<Record<string, OptionValue>> = {},
     { bot }: { bot?: { readonly id: string } } = {},
   ): Promise<TwinInteraction> {
-    const found = this.#command(command, bot?.id)
+    const found = findCommand(this.#core, this.#channel, command, bot?.id)
     this.#require('UseApplicationCommands')
-    const needed = found.command.body.default_member_permissions
-    const guild = this.#core.world.guilds.get(this.#channel.guildId)!
-    const own = guildPermissions(guild, this.id)
-    if (needed !== null && (own & BigInt(needed)) !== BigInt(needed)) {
-      throw new Error(
-        `${this.name} does not see /${command}: it needs permissions ${permissionNames(BigInt(needed))}`,
-      )
-    }
+    requireCommandAccess(this.#core, this.#channel, this, found.command)
     const data = encodeCommand(this.#core, this.#channel, found.command, found.path, options)
     return await this.#interact(
       { type: InteractionType.command, bot: found.bot, data, commandName: command },
@@ -181,7 +134,7 @@ export class TwinUser {
     value: string,
     others: Readonly<Record<string, OptionValue>> = {},
   ): Promise<TwinInteraction['choices']> {
-    const { bot, path, ...found } = this.#command(command)
+    const { bot, path, ...found } = findCommand(this.#core, this.#channel, command)
     if (!findOption(found.command, path, option)?.autocomplete) {
       throw new Error(`/${command}: option "${option}" has no autocomplete`)
     }
@@ -289,22 +242,6 @@ export class TwinUser {
     return interaction
   }
 
-  #command(text: string, botId?: string): { bot: BotRecord; command: CommandRecord; path: string[] } {
-    const [name, ...path] = text.replace(/^\//, '').split(' ')
-    const guild = this.#core.world.guilds.get(this.#channel.guildId)!
-    const known: string[] = []
-    for (const bot of this.#core.world.bots.values()) {
-      if (!guild.members.has(bot.id) || (botId !== undefined && bot.id !== botId)) continue
-      const commands = [...(bot.commands.get(guild.id) ?? []), ...(bot.commands.get('') ?? [])]
-      const command = commands.find(({ body }) => body.name === name && body.type === 1)
-      if (command) return { bot, command, path }
-      known.push(...commands.map(({ body }) => `/${body.name}`))
-    }
-    throw new Error(
-      `no bot in "${guild.name}" has the command /${name}; there are: ${known.join(', ') || 'none'}`,
-    )
-  }
-
   #component(message: TwinMessage, what: string, fits: (component: Component) => boolean): Component {
     this.#message(message)
     const component = message.components.find(fits)
@@ -338,9 +275,4 @@ export class TwinUser {
       throw new Error(`${this.name} may not do this in "${this.#channel.name}": it needs ${permission}`)
     }
   }
-}
-
-function permissionNames(needed: bigint): string {
-  const names = Object.entries(Permission).filter(([, bit]) => needed & bit)
-  return names.map(([name]) => name).join(', ') || String(needed)
 }

@@ -7,14 +7,14 @@ export interface WaitOptions {
 
 /**
  * Waits until `find` returns something. It runs `find` again after each change of the twin's world, and fails at the
- * deadline with `describe`'s view of the world.
+ * deadline with `describe`'s view of the world. With `channelId`, changes of other channels are ignored.
  */
 export async function waitFor<T>(
   core: Core,
   what: string,
   find: () => T | undefined | false,
   describe: () => string,
-  { timeoutMs = 5000 }: WaitOptions = {},
+  { timeoutMs = 5000, channelId }: WaitOptions & { channelId?: string } = {},
 ): Promise<T> {
   const now = find()
   if (now !== undefined && now !== false) return now
@@ -23,7 +23,8 @@ export async function waitFor<T>(
       clearTimeout(timer)
       core.changes.off('change', check)
     }
-    const check = () => {
+    const check = (changed?: string) => {
+      if (channelId !== undefined && changed !== undefined && changed !== channelId) return
       try {
         const found = find()
         if (found === undefined || found === false) return

@@ -12,7 +12,7 @@ export const applicationRoutes: Route[] = [
       total: 1000,
       remaining: 1000,
       reset_after: 86_400_000,
-      max_concurrency: core.limits.maxConcurrency,
+      max_concurrency: 1,
     },
   })),
   route('GET /users/@me', ({ core, bot }) => ({

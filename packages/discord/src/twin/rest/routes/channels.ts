@@ -1,9 +1,9 @@
-import { type Core, Intent } from '../../core.ts'
 import { DiscordError } from '../../errors.ts'
 import { changeChannel, deleteChannel } from '../../state/channels.ts'
-import { channelPayload, memberPayload, threadPayloadFor } from '../../state/payloads.ts'
+import { channelPayload, threadPayloadFor } from '../../state/payloads.ts'
 import { may, sendPermission } from '../../state/permissions.ts'
 import { changeThread } from '../../state/threads.ts'
+import { publishTyping } from '../../state/typing.ts'
 import type { ChannelRecord, Overwrite } from '../../state/world.ts'
 import { type Body, Form } from '../form.ts'
 import { type BotCall, channelOf, type Route, requirePermissions, route } from '../route.ts'
@@ -101,19 +101,6 @@ function flag(value: unknown): boolean | undefined {
 
 function onlyTouches(body: Body, keys: readonly string[]): boolean {
   return Object.keys(body).every((key) => keys.includes(key))
-}
-
-export function publishTyping(core: Core, channel: ChannelRecord, userId: string): void {
-  const guild = core.world.guilds.get(channel.guildId)!
-  const data = {
-    channel_id: channel.id,
-    guild_id: guild.id,
-    user_id: userId,
-    timestamp: Math.floor(core.clock.now() / 1000),
-    member: memberPayload(core.world, guild, userId),
-  }
-  const where = { guildId: guild.id, channelId: channel.id }
-  core.publish({ name: 'TYPING_START', ...where, intent: Intent.guildMessageTyping, data: () => data })
 }
 
 export function parseOverwrites(value: unknown): Overwrite[] {

@@ -10,7 +10,7 @@ import {
 } from '../../state/payloads.ts'
 import { channelPermissions, guildPermissions, Permission } from '../../state/permissions.ts'
 import { Form } from '../form.ts'
-import { guildOf, type Route, route } from '../route.ts'
+import { Created, guildOf, type Route, route } from '../route.ts'
 import { parseOverwrites } from './channels.ts'
 
 export const guildRoutes: Route[] = [
@@ -39,8 +39,7 @@ export const guildRoutes: Route[] = [
       parentId: typeof body.parent_id === 'string' ? body.parent_id : null,
       overwrites: parseOverwrites(body.permission_overwrites),
     })
-    // Discord answers 201 here.
-    return channelPayload(channel)
+    return new Created(channelPayload(channel))
   }),
   route('GET /guilds/:guild/members', (call) => {
     const guild = guildOf(call)

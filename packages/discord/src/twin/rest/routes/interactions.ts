@@ -1,6 +1,12 @@
 import type { Core } from '../../core.ts'
 import { DiscordError } from '../../errors.ts'
-import { CallbackType, InteractionType, isExpired } from '../../state/interactions.ts'
+import {
+  CallbackType,
+  findByToken,
+  InteractionType,
+  isExpired,
+  isUnanswered,
+} from '../../state/interactions.ts'
 import { messagePayload } from '../../state/message-payload.ts'
 import { createMessage, deleteMessage, editMessage, MessageFlag } from '../../state/messages.ts'
 import type { ChannelRecord, InteractionRecord, MessageRecord } from '../../state/world.ts'
@@ -17,8 +23,7 @@ export const interactionRoutes: Route[] = [
     const interaction = core.world.interactions.get(params.interaction!)
     if (!interaction || interaction.token !== params.token) throw new DiscordError('unknownInteraction')
     if (interaction.callbackType !== undefined) throw new DiscordError('alreadyAcknowledged')
-    if (core.clock.now() - interaction.createdAt > core.limits.acknowledgeMs)
-      throw new DiscordError('unknownInteraction')
+    if (isUnanswered(core, interaction)) throw new DiscordError('unknownInteraction')
     const form = new Form()
     const type = form.choice(['type'], body.type, allowedCallbacks(interaction))
     if (body.type === undefined) form.required(['type'])
@@ -26,7 +31,7 @@ export const interactionRoutes: Route[] = [
     form.throwIfAny()
     const message = answer(call, interaction, type!, data)
     interaction.callbackType = type
-    core.changes.emit('change')
+    core.changes.emit('change', interaction.channelId)
     return query.get('with_response') === 'true'
       ? callbackPayload(core, interaction, type!, message)
       : undefined
@@ -151,16 +156,10 @@ function replyType({ sourceMessageId }: InteractionRecord): number {
 
 /** The interaction behind a webhook's path, while its token is valid. */
 function interactionOf({ core, params }: Call): InteractionRecord {
-  const interaction = byToken(core, params.token!)
+  const interaction = findByToken(core, params.token!)
   if (!interaction || interaction.botId !== params.application) throw new DiscordError('unknownWebhook')
   if (isExpired(core, interaction)) throw new DiscordError('invalidWebhookToken')
   return interaction
-}
-
-function byToken(core: Core, token: string): InteractionRecord | undefined {
-  for (const interaction of core.world.interactions.values())
-    if (interaction.token === token) return interaction
-  return undefined
 }
 
 function messageOf({ core, params }: Call, interaction: InteractionRecord): MessageRecord {
