@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events'
 import type { Clock } from './clock.ts'
-import type { Counters } from './counters.ts'
+import type { RecordedCounters } from './counters.ts'
 import type { TwinLimits } from './limits.ts'
 import type { World } from './state/world.ts'
 
@@ -9,7 +9,7 @@ export interface Core {
   readonly world: World
   readonly clock: Clock
   readonly limits: TwinLimits
-  readonly counters: Counters
+  readonly counters: RecordedCounters
   readonly newId: () => string
   /** Emits `change` after each change of the world, with the channel if only that one changed. */
   readonly changes: EventEmitter<{ change: [channelId?: string] }>

@@ -15,7 +15,10 @@ export interface Counters {
   /** Connections to the gateway, sessions that were identified, and sessions that were resumed. */
   readonly gateway: { readonly connections: number; readonly identifies: number; readonly resumes: number }
   reset(): void
-  /** @internal */
+}
+
+/** The twin's own view of the counters. */
+export interface RecordedCounters extends Counters {
   readonly record: Recorder
 }
 
@@ -29,7 +32,7 @@ export interface Recorder {
   gateway(what: 'connections' | 'identifies' | 'resumes'): void
 }
 
-export function createCounters(): Counters {
+export function createCounters(): RecordedCounters {
   let counts = empty()
   const runs = new Map<string, number>()
 

@@ -234,8 +234,8 @@ test('selects carry the chosen values, and refuse what they do not offer', async
     "# general
     sandkasten: f,t
       {Animals: Frog | Toad | Newt}
-      {select: }
-    sandkasten: you chose"
+      {select}
+    sandkasten: you chose Bob"
   `)
 })
 

@@ -56,7 +56,7 @@ test('a thread from a message has its id, and there is only one', async () => {
   expect(channel.threads[0]!.transcript()).toBe('# work\nsandkasten: start here')
 })
 
-test('a thread is archived when nobody speaks for its duration', async () => {
+test('a thread without messages is archived after its duration', async () => {
   const thread = await general.threads.create({
     name: 'work',
     autoArchiveDuration: ThreadAutoArchiveDuration.OneHour,

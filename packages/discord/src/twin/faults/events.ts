@@ -20,7 +20,10 @@ export interface EventFaults {
   duplicate(filter?: EventFilter): void
   hold(filter?: EventFilter): HeldEvents
   clear(): void
-  /** @internal Sends an event, or does what a fault says. */
+}
+
+export interface EventFaultRules extends EventFaults {
+  /** Sends an event, or does what a fault says. */
   send(event: { name: string; botId: string }, run: () => void): void
 }
 
@@ -30,7 +33,7 @@ interface Rule {
   readonly apply: (run: () => void) => void
 }
 
-export function createEventFaults(): EventFaults {
+export function createEventFaults(): EventFaultRules {
   const rules = new Set<Rule>()
   const add = (filter: EventFilter, apply: Rule['apply']): Rule => {
     const rule = { filter, left: filter.times ?? Number.POSITIVE_INFINITY, apply }

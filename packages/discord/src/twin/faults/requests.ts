@@ -26,7 +26,10 @@ export interface RequestFaults {
   /** Answers with 429 whatever the bucket says. */
   rateLimit(route: string, retryAfterMs: number, options?: RequestFault): void
   clear(): void
-  /** @internal */
+}
+
+export interface RequestFaultRules extends RequestFaults {
+  /** What happens to the next request of a route; `undefined` without a fault. */
   next(route: string, path: string): RequestOutcome | undefined
 }
 
@@ -37,7 +40,7 @@ interface Rule {
   readonly outcome: RequestOutcome
 }
 
-export function createRequestFaults(routes: readonly string[]): RequestFaults {
+export function createRequestFaults(routes: readonly string[]): RequestFaultRules {
   const rules: Rule[] = []
 
   function add(route: string, outcome: RequestOutcome, { times = 1, path }: RequestFault = {}): void {

@@ -2,7 +2,7 @@ import type { RawData, WebSocket } from 'ws'
 import { type Core, Intent, PRIVILEGED_INTENTS } from '../core.ts'
 import { applicationFlags, guildCreatePayload, memberPayload, userPayload } from '../state/payloads.ts'
 import type { GatewayState } from './server.ts'
-import { dispatch, replay, type Session } from './session.ts'
+import { dispatch, isOver, replay, type Session } from './session.ts'
 
 /** Close codes of the gateway. */
 const Close = {
@@ -96,9 +96,8 @@ export function createConnection(core: Core, state: GatewayState, socket: WebSoc
     const bot = findBot(core, data.token)
     if (!bot) return close(Close.authenticationFailed)
     const known = state.sessions.get(String(data.session_id))
-    const isOver = known?.lostAt !== undefined && core.clock.now() - known.lostAt > core.limits.resumeMs
     const sequence = typeof data.seq === 'number' ? data.seq : -1
-    if (!known || known.bot !== bot || isOver) return send({ op: 9, d: false })
+    if (!known || known.bot !== bot || isOver(core, known)) return send({ op: 9, d: false })
     if (sequence > known.sequence) return close(Close.invalidSequence)
     const previous = known.socket
     known.socket = socket

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Core, TwinEvent } from '../core.ts'
-import type { EventFaults } from '../faults/events.ts'
+import type { EventFaultRules } from '../faults/events.ts'
 import { createConnection } from './connection.ts'
 import { eventFor } from './recipients.ts'
-import { dispatch, type Session } from './session.ts'
+import { dispatch, isOver, type Session } from './session.ts'
 
 /** The gateway's side of the twin: connections, sessions, and the way of events to them. */
 export interface Gateway {
@@ -34,13 +34,17 @@ export interface GatewayState {
   isZombie: boolean
 }
 
-export function createGateway(core: () => Core, eventFaults: EventFaults): Gateway {
+export function createGateway(core: () => Core, eventFaults: EventFaultRules): Gateway {
   const server = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 })
   const state: GatewayState = { sessions: new Map(), isZombie: false }
   let isAccepting = true
 
   const deliver = (event: TwinEvent) => {
     for (const session of state.sessions.values()) {
+      if (isOver(core(), session)) {
+        state.sessions.delete(session.id)
+        continue
+      }
       const data = eventFor(core(), session, event)
       if (data) {
         eventFaults.send({ name: event.name, botId: session.bot.id }, () => {

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout } from 'node:timers/promises'
 import type { Core } from '../core.ts'
 import { DiscordError } from '../errors.ts'
-import type { RequestFaults } from '../faults/requests.ts'
+import type { RequestFaultRules } from '../faults/requests.ts'
 import type { BotRecord } from '../state/world.ts'
 import { readBody } from './body.ts'
 import { serveFile } from './cdn.ts'
@@ -10,7 +10,7 @@ import { createRateLimits, type Verdict } from './rate-limits.ts'
 import { Created, type Route } from './route.ts'
 
 const PREFIX = /^\/api\/v10(?=\/)/
-/** Wakes those who wait for a counter, and nobody who waits for a channel. */
+/** Wakes waits for counters, and no wait for a channel. */
 const NO_CHANNEL = ''
 const BODY_OVERHEAD = 1024 * 1024
 
@@ -21,7 +21,11 @@ interface Target {
 }
 
 /** Discord's REST API and CDN. */
-export function createRestServer(core: () => Core, routes: readonly Route[], faults: RequestFaults): Server {
+export function createRestServer(
+  core: () => Core,
+  routes: readonly Route[],
+  faults: RequestFaultRules,
+): Server {
   const targets = routes.map(toTarget)
   let decide: ReturnType<typeof createRateLimits> | undefined
 
@@ -39,7 +43,7 @@ export function createRestServer(core: () => Core, routes: readonly Route[], fau
     const { limits, counters } = core()
     let headers: Record<string, string> = {}
     let answer: { status: number; body?: object }
-    let outcome: ReturnType<RequestFaults['next']>
+    let outcome: ReturnType<RequestFaultRules['next']>
     try {
       const { route, params } = find(targets, request.method ?? 'GET', url.pathname)
       counters.record.request(route.name)
@@ -92,6 +96,8 @@ export function createRestServer(core: () => Core, routes: readonly Route[], fau
     send(response, answer.status, answer.body, headers)
   }
 
+  // Clients keep idle connections; closing them early would look like a fault.
+  server.keepAliveTimeout = 60_000
   return server
 }
 

@@ -88,12 +88,7 @@ export function createMessage(core: Core, channel: ChannelRecord, input: NewMess
   return message
 }
 
-export function editMessage(
-  core: Core,
-  message: MessageRecord,
-  input: MessageContent,
-  asUpdate = true,
-): void {
+export function editMessage(core: Core, message: MessageRecord, input: MessageContent): void {
   const channel = core.world.channels.get(message.channelId)!
   if (input.content !== undefined) {
     message.content = input.content.trim()
@@ -114,8 +109,10 @@ export function editMessage(
     message.flags =
       (message.flags & ~settable) | (input.flags & settable) | (message.flags & MessageFlag.componentsV2)
   }
+  // Filling in a deferred reply is not an edit.
+  const wasLoading = Boolean(message.flags & MessageFlag.loading)
   message.flags &= ~MessageFlag.loading
-  if (asUpdate) message.editedAt = core.clock.now()
+  if (!wasLoading) message.editedAt = core.clock.now()
   core.counters.record.edit(channel.id)
   publishUpdate(core, message)
 }

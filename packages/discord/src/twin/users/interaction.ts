@@ -33,7 +33,7 @@ export class TwinInteraction {
     return this.#record.choices ?? []
   }
 
-  /** The bot's answer, or the message of the component; `undefined` when there is none. */
+  /** The bot's answer, or the message of the component; `undefined` before the answer. */
   get reply(): TwinMessage | undefined {
     const { originalMessageId, channelId } = this.#record
     const message =
@@ -62,22 +62,25 @@ export class TwinInteraction {
       { ...options, channelId: this.#record.channelId },
     )
   }
+}
 
-  /** @internal Waits for the acknowledgement, as long as Discord does. */
-  async acknowledged(): Promise<this> {
-    return await waitFor(
-      this.#core,
-      `the acknowledgement of ${this.#what}`,
-      () => {
-        if (isUnanswered(this.#core, this.#record)) {
-          throw new Error(
-            `The application did not respond to ${this.#what} within ${this.#core.limits.acknowledgeMs} ms`,
-          )
-        }
-        return this.#record.callbackType !== undefined && this
-      },
-      () => '(no answer)',
-      { timeoutMs: this.#core.limits.acknowledgeMs + 5000, channelId: this.#record.channelId },
-    )
-  }
+/** Waits until the bot has acknowledged, as long as Discord does. */
+export async function waitForAcknowledgement(
+  core: Core,
+  record: InteractionRecord,
+  what: string,
+): Promise<void> {
+  const { acknowledgeMs } = core.limits
+  await waitFor(
+    core,
+    `the acknowledgement of ${what}`,
+    () => {
+      if (isUnanswered(core, record)) {
+        throw new Error(`The application did not respond to ${what} within ${acknowledgeMs} ms`)
+      }
+      return record.callbackType !== undefined
+    },
+    () => '(no answer)',
+    { timeoutMs: acknowledgeMs + 5000, channelId: record.channelId },
+  )
 }

@@ -1,17 +1,24 @@
+import type { Core } from '../core.ts'
 import { ComponentType, isSelect } from '../state/components.ts'
-import type { Component, Modal } from '../state/world.ts'
+import type { ChannelRecord, Component, Modal } from '../state/world.ts'
+import { type Resolved, resolveSelect } from './resolved.ts'
 
 export type ModalValues = Readonly<Record<string, string | readonly string[]>>
 
-/** The components of a modal's submission. Fields are named by their custom id or label. */
-export function fillModal(modal: Modal, values: ModalValues): object[] {
+/** The components of a modal's submission, with what their ids stand for. Fields are named by their custom id or label. */
+export function fillModal(core: Core, channel: ChannelRecord, modal: Modal, values: ModalValues): object {
+  let resolved: Resolved = {}
   const names = new Set(Object.keys(values))
   const fill = (input: Component, label: string | undefined) => {
     const name = [input.custom_id!, label ?? ''].find((candidate) => names.has(candidate))
     if (name !== undefined) names.delete(name)
     const value = name === undefined ? undefined : values[name]
     const base = { type: input.type, id: 1, custom_id: input.custom_id }
-    if (isSelect(input.type)) return { ...base, values: value === undefined ? [] : [value].flat() }
+    if (isSelect(input.type)) {
+      const chosen = value === undefined ? [] : [value].flat()
+      resolved = { ...resolved, ...resolveSelect(core, channel, input, chosen) }
+      return { ...base, values: chosen }
+    }
     const text = value === undefined ? (input.value ?? '') : String(value)
     checkText(modal, input, label, text)
     return { ...base, value: text }
@@ -30,7 +37,7 @@ export function fillModal(modal: Modal, values: ModalValues): object[] {
     throw new Error(
       `the modal "${modal.title}" has no field ${[...names].join(', ')}; its fields are: ${fields(modal).join(', ')}`,
     )
-  return components
+  return { components, ...(Object.keys(resolved).length > 0 && { resolved }) }
 }
 
 /** Custom ids of a modal's fields. */

@@ -1,9 +1,8 @@
 import type { Core } from '../core.ts'
 import { storeFile, type Upload } from '../state/files.ts'
 import { attachmentPayload } from '../state/message-payload.ts'
-import { bareMemberPayload, channelPayload, rolePayload, userPayload } from '../state/payloads.ts'
-import { guildPermissions } from '../state/permissions.ts'
 import type { ChannelRecord, CommandOption, CommandRecord } from '../state/world.ts'
+import { addResolved, type Resolved, type ResolvedKind } from './resolved.ts'
 
 /** The value of a command's option. Users, channels and roles are given as an object with an id, or as the id. */
 export type OptionValue = string | number | boolean | Upload | { readonly id: string }
@@ -32,6 +31,13 @@ const TYPE = {
   attachment: 11,
 }
 
+const KINDS_OF_OPTION: Readonly<Record<number, readonly ResolvedKind[]>> = {
+  6: ['user'],
+  7: ['channel'],
+  8: ['role'],
+  9: ['user', 'role'],
+}
+
 /**
  * The `data` of an interaction with a command. Like Discord's own client it refuses what the command does not allow:
  * unknown options, missing ones, and wrong values.
@@ -44,7 +50,7 @@ export function encodeCommand(
   values: Options,
   focused?: string,
 ): object {
-  const resolved: Record<string, Record<string, object>> = {}
+  const resolved: Resolved = {}
   const encode = (options: readonly CommandOption[], rest: readonly string[]): EncodedOption[] => {
     const sub = options.find(({ type }) => type === TYPE.subcommand || type === TYPE.group)
     if (sub) {
@@ -127,31 +133,18 @@ function resolve(
   channel: ChannelRecord,
   option: CommandOption,
   value: OptionValue,
-  resolved: Record<string, Record<string, object>>,
+  resolved: Resolved,
 ): string | number | boolean {
-  const { world } = core
-  const guild = world.guilds.get(channel.guildId)!
-  const add = (kind: string, id: string, payload: object) => {
-    resolved[kind] = { ...resolved[kind], [id]: payload }
-    return id
-  }
   if (typeof value === 'object' && 'bytes' in value) {
     const file = storeFile(core, channel.id, value, true)
-    return add('attachments', file.id, attachmentPayload(file))
+    resolved.attachments = { ...resolved.attachments, [file.id]: attachmentPayload(file) }
+    return file.id
   }
+  const kinds = KINDS_OF_OPTION[option.type]
+  if (typeof value !== 'object' && !kinds) return value
   const id = typeof value === 'object' ? value.id : String(value)
-  const user = world.users.get(id)
-  if ((option.type === TYPE.user || option.type === TYPE.mentionable) && user) {
-    const member = bareMemberPayload(guild, id)
-    if (member) add('members', id, { ...member, permissions: String(guildPermissions(guild, id)) })
-    return add('users', id, userPayload(user))
+  if (!addResolved(core, channel, resolved, id, kinds ?? [])) {
+    throw new Error(`option "${option.name}": nothing that it takes has the id ${id}`)
   }
-  const other = world.channels.get(id)
-  if (option.type === TYPE.channel && other)
-    return add('channels', id, { ...channelPayload(other), permissions: '0' })
-  const role = guild.roles.get(id)
-  if ((option.type === TYPE.role || option.type === TYPE.mentionable) && role)
-    return add('roles', id, rolePayload(role))
-  if (typeof value === 'object') throw new Error(`option "${option.name}": nothing has the id ${id}`)
-  return value
+  return id
 }

@@ -86,7 +86,8 @@ function renderButton(button: Component): string {
 
 function renderSelect({ placeholder, options = [], disabled }: Component): string {
   const names = options.map(({ label, default: isChosen }) => (isChosen ? `*${label}` : label))
-  return `{${placeholder ?? 'select'}: ${names.join(' | ')}${disabled ? ' (disabled)' : ''}}`
+  const choices = names.length > 0 ? `: ${names.join(' | ')}` : ''
+  return `{${placeholder ?? 'select'}${choices}${disabled ? ' (disabled)' : ''}}`
 }
 
 /** Replaces ids by names, and times by a word. */

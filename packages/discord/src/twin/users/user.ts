@@ -11,10 +11,11 @@ import { publishTyping } from '../state/typing.ts'
 import type { ChannelRecord, Component, MessageRecord } from '../state/world.ts'
 import { TwinChannel } from './channel.ts'
 import { findCommand, requireCommandAccess } from './commands.ts'
-import { TwinInteraction } from './interaction.ts'
+import { TwinInteraction, waitForAcknowledgement } from './interaction.ts'
 import { TwinMessage } from './message.ts'
 import { fillModal, type ModalValues } from './modal.ts'
 import { encodeCommand, findOption, type OptionValue } from './options.ts'
+import { resolveSelect } from './resolved.ts'
 import { buttonLabel } from './transcript.ts'
 
 export interface SayOptions {
@@ -182,7 +183,13 @@ export class TwinUser {
     const { min_values: min = 1, max_values: max = 1 } = component
     if (chosen.length < min || chosen.length > max)
       throw new Error(`the select takes ${min} to ${max} values`)
-    return await this.#useComponent(message, component, { values: chosen }, `the select in ${message.id}`)
+    const resolved = resolveSelect(this.#core, this.#channel, component, chosen)
+    return await this.#useComponent(
+      message,
+      component,
+      { values: chosen, ...(resolved && { resolved }) },
+      `the select in ${message.id}`,
+    )
   }
 
   /** The modal that the user sees. */
@@ -195,7 +202,7 @@ export class TwinUser {
     const opener = this.#core.world.openModals.get(this.id)
     const modal = opener?.modal
     if (!opener || !modal) throw new Error(`${this.name} sees no modal`)
-    const data = { custom_id: modal.custom_id, components: fillModal(modal, values) }
+    const data = { custom_id: modal.custom_id, ...fillModal(this.#core, this.#channel, modal, values) }
     this.#core.world.openModals.delete(this.id)
     const bot = this.#core.world.bots.get(opener.botId)!
     const source = opener.sourceMessageId && this.#channel.messages.get(opener.sourceMessageId)
@@ -237,9 +244,9 @@ export class TwinUser {
     what: string,
   ): Promise<TwinInteraction> {
     const record = createInteraction(this.#core, { ...input, userId: this.id, channel: this.#channel })
-    const interaction = await new TwinInteraction(this.#core, record, what).acknowledged()
+    await waitForAcknowledgement(this.#core, record, what)
     if (record.modal) this.#core.world.openModals.set(this.id, record)
-    return interaction
+    return new TwinInteraction(this.#core, record, what)
   }
 
   #component(message: TwinMessage, what: string, fits: (component: Component) => boolean): Component {

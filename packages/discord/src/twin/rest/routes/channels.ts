@@ -61,7 +61,7 @@ export const channelRoutes: Route[] = [
   }),
 ]
 
-/** Who may change what: the owner renames and archives, everybody reopens, MANAGE_THREADS does all. */
+/** The owner may rename and archive, every member may reopen, and MANAGE_THREADS allows all changes. */
 function patchThread({ core, bot, body }: BotCall, channel: ChannelRecord): object {
   const thread = channel.thread!
   const isModerator = may(core.world, channel, bot.id, 'ManageThreads')

@@ -44,7 +44,7 @@ export const interactionRoutes: Route[] = [
     const input = parseMessage(core, call.body, call.files)
     // The first follow-up replaces a deferred reply.
     if (original && original.flags & MessageFlag.loading) {
-      editMessage(core, original, input, false)
+      editMessage(core, original, input)
       return messagePayload(core, original)
     }
     return messagePayload(core, createReply(core, interaction, input))
