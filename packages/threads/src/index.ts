@@ -1,3 +1,5 @@
+export { newMessageId } from '@sandkasten/opencode/session'
+export * from './agents/index.ts'
 export type * from './spec/agent.ts'
 export type * from './spec/answer.ts'
 export type * from './spec/chat.ts'

@@ -1,0 +1,26 @@
+export type { SessionServer } from './call.ts'
+export type { FollowOptions } from './follow.ts'
+export type { HistoryOptions, HistoryPage } from './history.ts'
+export { newMessageId } from './message-id.ts'
+export type {
+  FilePart,
+  MessagePart,
+  OtherPart,
+  SessionFailure,
+  SessionMessage,
+  TextPart,
+  ToolPart,
+} from './messages.ts'
+export type { PermissionRequest, QuestionRequest, SessionQuestion } from './requests.ts'
+export {
+  addMcpServer,
+  type FileDiff,
+  listModels,
+  type OpencodeSession,
+  type OpenSessionOptions,
+  openSession,
+  type ReplyOptions,
+  type ServerModel,
+  type SessionPrompt,
+} from './session.ts'
+export type { SessionState, SessionStatus } from './view.ts'
