@@ -1,6 +1,8 @@
 export { newMessageId } from '@sandkasten/opencode/session'
 export * from './agents/index.ts'
 export type * from './spec/agent.ts'
+export type * from './spec/agents.ts'
 export type * from './spec/answer.ts'
 export type * from './spec/chat.ts'
+export type * from './spec/rights.ts'
 export type * from './spec/threads.ts'
