@@ -1,5 +1,8 @@
 export { newMessageId } from '@sandkasten/opencode/session'
 export * from './agents/index.ts'
+export { defaultLimits, type ThreadLimits } from './limits.ts'
+export { type OpenThreadsOptions, openThreads } from './open-threads.ts'
+export { allowed, isOnlyForManagers } from './rights.ts'
 export type * from './spec/agent.ts'
 export type * from './spec/agents.ts'
 export type * from './spec/answer.ts'
