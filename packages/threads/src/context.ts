@@ -8,6 +8,8 @@ import type { Store, ThreadRow } from './store/index.ts'
 /** What the rooms of the engine share. */
 export interface Context {
   readonly appId: string
+  /** The app that sandboxes belong to in the registry. */
+  readonly sandboxAppId: string
   readonly store: Store
   readonly registry: Registry
   readonly chat: Chat
@@ -24,7 +26,7 @@ export interface Context {
 
 /** The sandboxes that a thread may use. */
 export function sandboxesOf(
-  { registry, appId }: Pick<Context, 'registry' | 'appId'>,
+  { registry, sandboxAppId: appId }: Pick<Context, 'registry' | 'sandboxAppId'>,
   { guild_id, channel_id }: Pick<ThreadRow, 'guild_id' | 'channel_id'>,
 ): ScopedRegistry {
   return registry.in({ appId, guildId: guild_id, channelId: channel_id })

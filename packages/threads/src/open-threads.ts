@@ -14,6 +14,8 @@ import { Worker } from './worker/worker.ts'
 export interface OpenThreadsOptions {
   /** The bot, or another name that is unique for each chat on this database. */
   readonly appId: string
+  /** The app that sandboxes belong to in the registry. Default: `appId`. Empty: those of the command line. */
+  readonly sandboxAppId?: string
   /** Where sandboxes are. The caller closes it, after the threads. */
   readonly registry: Registry
   readonly agents: Agents
@@ -38,7 +40,7 @@ export interface OpenThreadsOptions {
 
 /** Opens the conversations of one app. Several processes may have them open; one of those that were started works. */
 export async function openThreads(options: OpenThreadsOptions): Promise<Threads> {
-  const { appId, registry, agents, limits: given, allowsLocalLinks = false } = options
+  const { appId, sandboxAppId = appId, registry, agents, limits: given, allowsLocalLinks = false } = options
   if (appId === '') throw new SandboxError('invalid_argument', '`appId` must not be empty.')
   const { env: variables = process.env, dataDir, lookMs = 1_000, retryMs = 500 } = options
   const env = dataDir === undefined ? variables : { ...variables, SANDKASTEN_HOME: dataDir }
@@ -48,7 +50,18 @@ export async function openThreads(options: OpenThreadsOptions): Promise<Threads>
   try {
     const chat = typeof options.chat === 'function' ? options.chat(store.posts) : options.chat
     const spool = new Spool(path.join(folder, 'spool', encodeURIComponent(appId)), limits)
-    const parts = { appId, store, registry, chat, agents, spool, limits, allowsLocalLinks, retryMs }
+    const parts = {
+      appId,
+      sandboxAppId,
+      store,
+      registry,
+      chat,
+      agents,
+      spool,
+      limits,
+      allowsLocalLinks,
+      retryMs,
+    }
     const context: Context = { ...parts, now: () => Date.now() }
     const onError = options.onError ?? ((error: unknown) => console.error('sandkasten threads:', error))
     return new Engine(context, new Worker(context, { lookMs, onError }), () => store.close())

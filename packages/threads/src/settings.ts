@@ -25,7 +25,7 @@ export function settingsText({ allowed, ...others }: Settings): string {
  * registry. Undefined: the registry detects it.
  */
 export async function getProviderForChannel(
-  context: Pick<Context, 'store' | 'registry' | 'appId'>,
+  context: Pick<Context, 'store' | 'registry' | 'sandboxAppId'>,
   channelId: string,
   guildId?: string,
 ): Promise<string | undefined> {
@@ -33,7 +33,7 @@ export async function getProviderForChannel(
   const { provider } = await readSettings(context, guild, channelId)
   if (provider !== undefined) return provider
   const configured = await context.registry.credentials.list({
-    appId: context.appId,
+    appId: context.sandboxAppId,
     guildId: guild,
     channelId,
   })

@@ -66,6 +66,6 @@ export class SandboxOperations {
   }
 
   #in(scope: Scope) {
-    return this.#context.registry.in({ ...scope, appId: this.#context.appId })
+    return this.#context.registry.in({ ...scope, appId: this.#context.sandboxAppId })
   }
 }
