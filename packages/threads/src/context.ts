@@ -1,6 +1,6 @@
 import type { Registry, ScopedRegistry } from '@sandkasten/registry'
 import type { ThreadLimits } from './limits.ts'
-import type { Agents } from './spec/agents.ts'
+import type { AgentOpener } from './spec/agents.ts'
 import type { Chat } from './spec/chat.ts'
 import type { Spool } from './spool.ts'
 import type { Store, ThreadRow } from './store/index.ts'
@@ -13,7 +13,7 @@ export interface Context {
   readonly store: Store
   readonly registry: Registry
   readonly chat: Chat
-  readonly agents: Agents
+  readonly agents: AgentOpener
   readonly spool: Spool
   readonly limits: ThreadLimits
   /** The users of the chat are on this machine, so links to its loopback work for them. */

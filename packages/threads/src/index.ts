@@ -1,4 +1,5 @@
 export { newMessageId } from '@sandkasten/opencode/session'
+export { agentOpener } from './agent-opener.ts'
 export * from './agents/index.ts'
 export { defaultLimits, type ThreadLimits } from './limits.ts'
 export { type OpenThreadsOptions, openThreads } from './open-threads.ts'

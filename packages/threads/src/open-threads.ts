@@ -4,7 +4,7 @@ import { SandboxError } from '@sandkasten/sdk'
 import type { Context } from './context.ts'
 import { Engine } from './engine.ts'
 import { defaultLimits, type ThreadLimits } from './limits.ts'
-import type { Agents } from './spec/agents.ts'
+import type { AgentOpener } from './spec/agents.ts'
 import type { Chat, Posts } from './spec/chat.ts'
 import type { Threads } from './spec/threads.ts'
 import { Spool } from './spool.ts'
@@ -18,7 +18,7 @@ export interface OpenThreadsOptions {
   readonly sandboxAppId?: string
   /** Where sandboxes are. The caller closes it, after the threads. */
   readonly registry: Registry
-  readonly agents: Agents
+  readonly agents: AgentOpener
   /** The chat, or a function that makes it and gets the place for its posts. */
   readonly chat: Chat | ((posts: Posts) => Chat)
   /** Default: the Postgres database of `SANDKASTEN_REGISTRY_URL`, or an SQLite file in the folder of threads. */

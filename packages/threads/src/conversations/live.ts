@@ -11,6 +11,8 @@ import type { Steps } from './steps.ts'
 export interface Live extends AsyncDisposable {
   readonly hold: Hold
   readonly agent: ThreadAgent
+  /** The folder of the thread in the sandbox. */
+  readonly directory: string
 }
 
 export interface OpenLiveOptions {
@@ -60,18 +62,22 @@ export async function openLive(
       },
       { signal: AbortSignal.any([signal, hold.signal]), onStep: (text) => steps.begin(text) },
     )
+    // The folder of an agent at home is on this machine.
+    const directory =
+      agent.mode === 'inside' ? agent.directory : (hold.record.directory ?? hold.handle.workdir)
     const changes = {
       sandbox: hold.record.name,
       mode: agent.mode,
       session_id: agent.sessionId,
-      directory: agent.directory,
+      directory,
       incarnation: hold.incarnation,
-      base_commit: thread.base_commit ?? (await headOf(hold, agent.directory, signal)),
+      base_commit: thread.base_commit ?? (await headOf(hold, directory, signal)),
     }
     await context.store.threads.update(threadId, changes, context.now(), { token })
     return {
       hold,
       agent,
+      directory,
       async [Symbol.asyncDispose]() {
         try {
           await agent[Symbol.asyncDispose]()

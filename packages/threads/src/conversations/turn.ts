@@ -126,7 +126,7 @@ async function answered(turn: TurnRow, startedAt: number, rooms: TurnRooms): Pro
 /** Hands the message to the agent, unless it has it. The id is stored before, so that it is the same after a crash. */
 async function send(
   turn: TurnRow,
-  { agent, hold }: Live,
+  { agent, hold, directory }: Live,
   rooms: TurnRooms,
   signal: AbortSignal,
 ): Promise<void> {
@@ -136,7 +136,7 @@ async function send(
   if (turn.agent_message_id !== null && rooms.aborted.aborted) rooms.aborted.throwIfAborted()
   const files = await putAttachments(context, turn, {
     handle: hold.handle,
-    directory: agent.directory,
+    directory,
     steps,
     ...call,
   })

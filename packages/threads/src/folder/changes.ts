@@ -13,7 +13,8 @@ verb=$1 base=$2 branch=$3 most=$4
 command -v git >/dev/null || exit 127
 top=$(git rev-parse --show-toplevel 2>/dev/null) && cd "$top" || exit 64
 index=$(git rev-parse --git-path index)
-out=$(mktemp -d) || exit 1
+# In the repository’s own folder, which files can be read from.
+out=$(mktemp -d "$(git rev-parse --path-format=absolute --git-dir)/sandkasten.XXXXXX") || exit 1
 [ -e "$index" ] && cp "$index" "$out/index"
 export GIT_INDEX_FILE="$out/index"
 git add -A . || exit 1

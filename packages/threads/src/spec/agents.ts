@@ -4,7 +4,7 @@ import type { AgentMode, AgentReply, ThreadAgent } from './agent.ts'
 import type { ChatFile, Choice } from './chat.ts'
 
 /** Opens agents for threads. The room `agents` implements it. */
-export interface Agents {
+export interface AgentOpener {
   /** The id of a message, greater than all earlier ones. */
   newMessageId(): string
   open(place: AgentPlace, options?: OpenAgentOptions): Promise<ThreadAgent>

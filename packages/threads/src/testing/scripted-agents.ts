@@ -3,10 +3,10 @@ import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type CallOptions, SandboxError } from '@sandkasten/sdk'
 import type { AgentAnswer, AgentMessage, AgentReply, ThreadAgent } from '../spec/agent.ts'
-import type { AgentPlace, Agents, OpenAgentOptions, ThreadServices } from '../spec/agents.ts'
+import type { AgentOpener, AgentPlace, OpenAgentOptions, ThreadServices } from '../spec/agents.ts'
 
 /**
- * Agents that work like a server beside the bot: their history is in files, and their answers grow with time, also while
+ * AgentOpener that work like a server beside the bot: their history is in files, and their answers grow with time, also while
  * no bot runs. Words in a message are its script:
  *
  * - `slow`: the answer takes a second
@@ -15,7 +15,7 @@ import type { AgentPlace, Agents, OpenAgentOptions, ThreadServices } from '../sp
  * - `fail`: ends with an error
  * - `lose`: the first connection is lost in the middle
  */
-export class ScriptedAgents implements Agents {
+export class ScriptedAgents implements AgentOpener {
   readonly folder: string
   /** How long an answer takes. */
   readonly workMs: number

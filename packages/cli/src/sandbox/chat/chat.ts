@@ -4,30 +4,26 @@ import { realpath } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import path from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
-import { type Agents, openThreads, type SandboxChoice } from '@sandkasten/threads'
+import { openThreads, type SandboxChoice } from '@sandkasten/threads'
 import { say } from '../../errors.ts'
 import { write } from '../../output.ts'
 import { registryPlace } from '../../registry-place.ts'
 import { openHere } from '../open.ts'
+import { type AgentChoice, agentsAtHome } from './agents.ts'
 import { TerminalConversation } from './conversation.ts'
 import { TerminalChat } from './terminal-chat.ts'
 
-export interface ChatOptions {
+export interface ChatOptions extends AgentChoice {
   readonly provider?: string
   readonly sandbox?: string
   readonly repo?: string
-  readonly model?: string
 }
 
 /**
  * A conversation with a coding agent in a sandbox. It belongs to the name, or to this folder, and continues where it was
  * left.
  */
-export async function chat(
-  name: string | undefined,
-  options: ChatOptions,
-  openAgents: (home: string) => Promise<Agents & Partial<AsyncDisposable>>,
-): Promise<number> {
+export async function chat(name: string | undefined, options: ChatOptions): Promise<number> {
   checkOptions(options)
   const threadId = name === undefined ? await folderThread() : namedThread(name)
   const { data } = await registryPlace()
@@ -46,7 +42,7 @@ export async function chat(
     },
   })
   await using opened = await openHere()
-  const agents = await openAgents(path.join(data, 'threads', 'agents'))
+  await using agents = agentsAtHome(path.join(data, 'threads', 'terminal'), options)
   const threads = await openThreads({
     appId: 'terminal',
     // The sandboxes of the command line.
@@ -74,7 +70,6 @@ export async function chat(
     return code
   } finally {
     await threads.close()
-    await agents[Symbol.asyncDispose]?.()
   }
 }
 
