@@ -2,6 +2,7 @@ import type { Registry, ScopedRegistry } from '@sandkasten/registry'
 import type { ThreadLimits } from './limits.ts'
 import type { AgentOpener } from './spec/agents.ts'
 import type { Chat } from './spec/chat.ts'
+import type { SandboxOptions } from './spec/threads.ts'
 import type { Spool } from './spool.ts'
 import type { Store, ThreadRow } from './store/index.ts'
 
@@ -15,6 +16,8 @@ export interface Context {
   readonly chat: Chat
   readonly agents: AgentOpener
   readonly spool: Spool
+  /** Of new sandboxes, unless the thread has its own. */
+  readonly sandboxDefaults: SandboxOptions
   readonly limits: ThreadLimits
   /** The users of the chat are on this machine, so links to its loopback work for them. */
   readonly allowsLocalLinks: boolean

@@ -6,7 +6,7 @@ import { Engine } from './engine.ts'
 import { defaultLimits, type ThreadLimits } from './limits.ts'
 import type { AgentOpener } from './spec/agents.ts'
 import type { Chat, Posts } from './spec/chat.ts'
-import type { Threads } from './spec/threads.ts'
+import type { SandboxOptions, Threads } from './spec/threads.ts'
 import { Spool } from './spool.ts'
 import { type DatabaseLocation, defaultLocation, openStore, threadsFolder } from './store/index.ts'
 import { Worker } from './worker/worker.ts'
@@ -25,6 +25,8 @@ export interface OpenThreadsOptions {
   readonly database?: DatabaseLocation
   /** Default: `SANDKASTEN_HOME`, or the folder that the registry uses. */
   readonly dataDir?: string
+  /** Of new sandboxes, unless the thread has its own. */
+  readonly sandboxDefaults?: SandboxOptions
   readonly limits?: Partial<ThreadLimits>
   /** The users of the chat are on this machine, so links to its loopback work for them. Default false. */
   readonly allowsLocalLinks?: boolean
@@ -51,6 +53,7 @@ export async function openThreads(options: OpenThreadsOptions): Promise<Threads>
     const chat = typeof options.chat === 'function' ? options.chat(store.posts) : options.chat
     const spool = new Spool(path.join(folder, 'spool', encodeURIComponent(appId)), limits)
     const parts = {
+      sandboxDefaults: options.sandboxDefaults ?? {},
       appId,
       sandboxAppId,
       store,

@@ -13,7 +13,7 @@ export function allowed(settings: Settings, member: Member, action: Action): boo
   })
 }
 
-/** Whether only members who manage the guild may do this, because nobody else was allowed yet. */
+/** Whether only members who manage the guild may do this, because no role and no user was allowed yet. */
 export function isOnlyForManagers(settings: Settings, action: Action): boolean {
   const { users = [], roles = [] } = settings.allowed[action] ?? {}
   return users.length === 0 && roles.length === 0

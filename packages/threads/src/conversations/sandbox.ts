@@ -2,7 +2,7 @@ import { type CreateOptions, freeName, type ProgressStep, type SandboxRecord } f
 import { SandboxError } from '@sandkasten/sdk'
 import { type Context, sandboxesOf } from '../context.ts'
 import { readSettings } from '../settings.ts'
-import type { SandboxChoice } from '../spec/threads.ts'
+import type { SandboxChoice, SandboxOptions } from '../spec/threads.ts'
 import type { ThreadRow } from '../store/index.ts'
 
 export interface EnsureOptions {
@@ -53,7 +53,7 @@ export function labelOf({ thread_id }: Pick<ThreadRow, 'thread_id'>): string {
   return `thread ${thread_id}`
 }
 
-type Recipe = Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId' | 'network' | 'image'>
+type Recipe = SandboxOptions & Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId'>
 
 async function recipeOf(
   context: Context,
@@ -61,8 +61,8 @@ async function recipeOf(
   choice: Exclude<SandboxChoice, { existing: string }>,
   { token, signal, onProgress }: EnsureOptions,
 ): Promise<Recipe> {
-  if ('create' in choice) return choice.create
-  const { store } = context
+  const { store, sandboxDefaults } = context
+  if ('create' in choice) return { ...sandboxDefaults, ...choice.create }
   const source = await store.threads.get(choice.fork)
   const sandboxes = sandboxesOf(context, thread)
   const record = source && (await sandboxes.ofThread(source.thread_id))
@@ -70,7 +70,10 @@ async function recipeOf(
     throw new SandboxError('not_found', 'The thread to continue from has no sandbox any more.', {
       hint: 'Begin a new thread.',
     })
-  if (thread.fork_snapshot !== null) return { provider: record.provider, snapshotId: thread.fork_snapshot }
+  const { image: _, ...defaults } = sandboxDefaults
+  const { provider, network } = record
+  const recipe = { ...defaults, provider, ...(network !== undefined && { network }) }
+  if (thread.fork_snapshot !== null) return { ...recipe, snapshotId: thread.fork_snapshot }
   const { snapshotId } = await sandboxes.snapshot(record.name, { signal, onProgress })
   const { mode, directory, base_commit, model } = source
   const session_id = mode === 'inside' ? source.session_id : null
@@ -78,7 +81,7 @@ async function recipeOf(
   await store.threads.update(thread.thread_id, { ...copied, model: thread.model ?? model }, context.now(), {
     token,
   })
-  return { provider: record.provider, snapshotId }
+  return { ...recipe, snapshotId }
 }
 
 const mostTries = 5

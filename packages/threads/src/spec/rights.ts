@@ -2,7 +2,7 @@ import type { AgentMode } from './agent.ts'
 
 export type Action = 'use' | 'create' | 'destroy' | 'setup'
 
-/** Who may do one thing: any of the roles, or any of the users. */
+/** Members with any of the roles, and the users, may do one thing. */
 export interface Allowed {
   readonly roles: readonly string[]
   readonly users: readonly string[]

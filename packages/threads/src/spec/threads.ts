@@ -23,7 +23,7 @@ export interface Threads extends AsyncDisposable {
 
   /** Ends the present answer and empties the queue. False: nothing was at work. */
   abort(threadId: string, by: Actor): Promise<boolean>
-  /** Cancels a conversation whose sandbox is being made; what was created is removed. */
+  /** Cancels a conversation whose sandbox is being made; its sandbox is removed. */
   cancel(threadId: string, by: Actor): Promise<boolean>
   /** The reply to a question of the agent. False: it was answered already, or has ended. */
   reply(questionId: string, reply: AgentReply, by: Actor): Promise<boolean>
@@ -105,11 +105,17 @@ export interface NewThread {
   readonly message?: Omit<UserMessage, 'threadId'>
 }
 
+/** Of new sandboxes; they are stored with the thread. */
+export type SandboxOptions = Pick<
+  CreateOptions,
+  'image' | 'network' | 'ports' | 'resources' | 'lifetimeMs' | 'idleStopMs'
+>
+
 /** `fork`: a copy of the sandbox and the agent's session of another thread. */
 export type SandboxChoice =
   | { readonly existing: string }
   | {
-      readonly create: Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId' | 'network' | 'image'>
+      readonly create: SandboxOptions & Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId'>
     }
   | { readonly fork: string }
 

@@ -7,7 +7,7 @@ const keptMs = 90 * 24 * 3_600_000
 /** Entries of one app. The oldest ones go. */
 const mostEntries = 100_000
 
-/** Who did what. Contains no secret: callers pass names, never values. */
+/** The log of actions. It contains no secret: callers pass names, never values. */
 export class AuditLog {
   readonly #db: Kysely<Tables>
   readonly #appId: string

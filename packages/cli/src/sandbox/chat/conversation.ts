@@ -38,7 +38,7 @@ export class TerminalConversation {
     this.#questions.push(question)
     for (const line of questionLines(question)) this.#options.note(line)
     if (this.#options.input.isTTY) return
-    this.#options.note('nobody can answer here: rejected.')
+    this.#options.note('a piped conversation cannot answer questions: rejected.')
     void this.#reply(question, { rejected: true }).catch((error: unknown) => this.#report(error))
   }
 
