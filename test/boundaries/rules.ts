@@ -257,6 +257,25 @@ export const rules: readonly Rule[] = [
     example: { from: 'packages/cli/src/sandbox/exec.ts', to: '@sandkasten/opencode' },
   },
   {
+    name: 'conversations know no chat system',
+    room: /^packages\/threads\/src\//,
+    forbids: /^(discord|@discordjs\/|@sandkasten\/discord|packages\/(discord|cli)\/|node:readline)/,
+    example: { from: 'packages/threads/src/engine.ts', to: 'discord.js' },
+  },
+  {
+    name: 'in conversations only the store knows SQL',
+    room: /^packages\/threads\/src\/(?!store\/)/,
+    forbids: /^kysely$/,
+    example: { from: 'packages/threads/src/engine.ts', to: 'kysely' },
+  },
+  {
+    name: 'in conversations only agents and the bridge know opencode, MCP and HTTP',
+    room: /^packages\/threads\/src\/(?!(agents|bridge)\/|agent-opener\.ts$|index\.ts$)/,
+    forbids:
+      /^(@sandkasten\/(opencode|mcp)(\/|$)|@modelcontextprotocol\/|node:https?$|packages\/threads\/src\/(agents|bridge)\/)/,
+    example: { from: 'packages/threads/src/conversations/turn.ts', to: '@sandkasten/opencode' },
+  },
+  {
     name: 'opencode’s plugin imports what Node and Bun have, and nothing else',
     room: /^packages\/opencode\/src\/plugin\//,
     allows: /^(node:(child_process|crypto|readline)$|packages\/opencode\/src\/plugin\/)/,

@@ -136,6 +136,7 @@ describe('a closed reader', () => {
     'mcp broker': 'keeps running, and prints nothing',
     workspaces: 'a program of opencode’s plugin: speaks JSON lines until its input ends',
     code: 'needs an agent: test/code/prompt.test.ts',
+    chat: 'needs an agent: test/chat/chat.test.ts',
     shell: 'needs a terminal',
     'sandbox shell': 'as above',
     'sandbox secret set': 'reads stdin; prints with the function of sandbox show',

@@ -7,6 +7,7 @@ export interface ThreadAgent extends AsyncDisposable {
   readonly mode: AgentMode
   /** The session of the agent. Saved with the thread, and given back to open the agent again. */
   readonly sessionId: string
+  /** Inside: in the sandbox. At home: on this machine. */
   readonly directory: string
   /** Hands over a message. Resolves when the agent has accepted it. The same id twice is one message. */
   prompt(message: AgentMessage, options?: CallOptions): Promise<void>

@@ -3,6 +3,7 @@ import type { Answer } from './answer.ts'
 /**
  * One chat system: Discord, or a terminal. The engine calls it; it never calls back into the engine from these methods.
  * All methods are repeated after a crash with the same ids, and must not show the same thing twice: see `Posts`.
+ * A method that throws `not_found` tells that the thread is gone; after another error it is called again.
  */
 export interface Chat {
   readonly name: string

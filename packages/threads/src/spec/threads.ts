@@ -1,7 +1,8 @@
 import type { CreateOptions, SandboxRecord, Scope } from '@sandkasten/registry'
 import type { CallOptions } from '@sandkasten/sdk'
 import type { AgentMode, AgentModel, AgentReply } from './agent.ts'
-import type { ChatFile } from './chat.ts'
+import type { ChatFile, Posts } from './chat.ts'
+import type { Settings, SettingsPlace } from './rights.ts'
 
 /**
  * All conversations of one bot. State is in the database: another process continues after a crash, and only one process
@@ -22,7 +23,7 @@ export interface Threads extends AsyncDisposable {
 
   /** Ends the present answer and empties the queue. False: nothing was at work. */
   abort(threadId: string, by: Actor): Promise<boolean>
-  /** Cancels a conversation whose sandbox is being made; what was created is removed. */
+  /** Cancels a conversation whose sandbox is being made; its sandbox is removed. */
   cancel(threadId: string, by: Actor): Promise<boolean>
   /** The reply to a question of the agent. False: it was answered already, or has ended. */
   reply(questionId: string, reply: AgentReply, by: Actor): Promise<boolean>
@@ -53,6 +54,35 @@ export interface Threads extends AsyncDisposable {
   unarchived(threadId: string): Promise<void>
   deleted(threadId: string): Promise<void>
   channelDeleted(channelId: string): Promise<void>
+
+  /** Where the chat keeps which of its posts show what. */
+  readonly posts: Posts
+  /** Settings of the channel over those of the guild. */
+  settings(place: SettingsPlace): Promise<Settings>
+  /** Replaces what is set for exactly this place. */
+  saveSettings(place: SettingsPlace, settings: Settings, by: Actor): Promise<void>
+  /** The provider of the channel: from its settings, its guild’s, or the registry’s default. Undefined: auto-detection. */
+  getProviderForChannel(channelId: string, guildId?: string): Promise<string | undefined>
+  /** Actions of the chat itself, such as a refused command. Actions of this interface are recorded already. */
+  audit(entry: AuditEntry): Promise<void>
+  auditLog(place: SettingsPlace, options?: { readonly limit?: number }): Promise<readonly SavedAuditEntry[]>
+}
+
+export interface AuditEntry {
+  readonly by: Actor
+  /** `destroy`, `shell`, `setup`. */
+  readonly action: string
+  readonly guildId?: string
+  readonly channelId?: string
+  readonly threadId?: string
+  /** The sandbox, the provider, the command. Never a secret. */
+  readonly target?: string
+  /** `ok`, or the code of the error. */
+  readonly result: string
+}
+
+export interface SavedAuditEntry extends AuditEntry {
+  readonly at: Date
 }
 
 export interface Actor {
@@ -71,13 +101,21 @@ export interface NewThread {
   readonly sandbox: SandboxChoice
   readonly model?: string
   readonly mode?: AgentMode
+  /** The first message. Stored with the thread, so that a crash in between loses neither. */
+  readonly message?: Omit<UserMessage, 'threadId'>
 }
+
+/** Of new sandboxes; they are stored with the thread. */
+export type SandboxOptions = Pick<
+  CreateOptions,
+  'image' | 'network' | 'ports' | 'resources' | 'lifetimeMs' | 'idleStopMs'
+>
 
 /** `fork`: a copy of the sandbox and the agent's session of another thread. */
 export type SandboxChoice =
   | { readonly existing: string }
   | {
-      readonly create: Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId' | 'network' | 'image'>
+      readonly create: SandboxOptions & Pick<CreateOptions, 'name' | 'provider' | 'repo' | 'snapshotId'>
     }
   | { readonly fork: string }
 

@@ -10,6 +10,23 @@ export function addWorkspacesCommand({ program, act }: { program: Command; act: 
     .action(act(async () => (await import('../workspaces/workspaces.ts')).workspaces()))
 }
 
+/** Registers `sandkasten chat`. */
+export function addChatCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
+  program
+    .command('chat')
+    .description(
+      'Talk to a coding agent in a sandbox. The conversation belongs to the name, or to this folder.',
+    )
+    .argument('[name]', 'the conversation, and the name of its new sandbox')
+    .option('--provider <provider>', 'for a new sandbox: see sandkasten sandbox providers')
+    .option('--sandbox <name>', 'begin in an existing sandbox')
+    .option('--repo <url>', 'for a new sandbox: clone this git repository')
+    .option('--model <provider/model>', 'such as anthropic/claude-sonnet-4-5')
+    .option('--model-url <url>', 'the address of the model’s API, such as http://127.0.0.1:8080/v1', parseUrl)
+    .option('--credential <variable>', 'the key of the model is in this variable (repeatable)', collect)
+    .action(act(async (name, options) => (await import('../chat/chat.ts')).chat(name, options)))
+}
+
 /** Registers `sandkasten code`. */
 export function addCodeCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
   withNetworkOptions(program.command('code'))

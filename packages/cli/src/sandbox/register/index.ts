@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { addCodeCommand, addWorkspacesCommand } from './code-command.ts'
+import { addChatCommand, addCodeCommand, addWorkspacesCommand } from './code-command.ts'
 import { addLifecycleCommands } from './lifecycle-commands.ts'
 import { addProviderCommands } from './provider-commands.ts'
 import { reporting } from './registration.ts'
@@ -8,7 +8,7 @@ import { addUpkeepCommands } from './upkeep-commands.ts'
 import { addUseCommands } from './use-commands.ts'
 
 /**
- * Registers `sandkasten sandbox …`, named sandboxes on any provider, and `sandkasten code`. An action imports the registry when it runs, so
+ * Registers `sandkasten sandbox …`, named sandboxes on any provider, `sandkasten code` and `sandkasten chat`. An action imports the registry when it runs, so
  * that other commands start as fast as without it.
  */
 export function addSandboxCommands(program: Command, finish: (code: number) => void): void {
@@ -27,5 +27,6 @@ export function addSandboxCommands(program: Command, finish: (code: number) => v
   addSecretCommands(registering)
   addUpkeepCommands(registering)
   addCodeCommand({ program, act })
+  addChatCommand({ program, act })
   addWorkspacesCommand({ program, act })
 }
