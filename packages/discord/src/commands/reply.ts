@@ -38,7 +38,7 @@ const hints: Readonly<Record<string, string>> = {
 export function failure(error: unknown): Post {
   if (!SandboxError.is(error))
     return said('-# ✕ This failed for a reason that the bot did not expect. Its log says more.')
-  const usual = new SandboxError(error.code, '').hint
-  const hint = error.hint === usual ? hints[error.code] : error.hint
+  const usual = new SandboxError(error.code, '').hints.http
+  const hint = error.hints.http === usual ? hints[error.code] : error.hints.http
   return said(`-# ✕ ${plain(error.message, 800)}${hint ? `\n-# ${plain(hint, 400)}` : ''}`)
 }

@@ -53,6 +53,7 @@ async function handleMarker(message: Incoming, marker: Marker, place: Place): Pr
     const attachments = files.filter((file) => file !== promptFile)
     const by = { id: 'send', name: marker.by }
     if (message.parentId !== undefined) {
+      if (marker.model !== undefined) await place.threads.setModel(message.channelId, marker.model, by)
       const said = await place.threads.say({
         id: message.id,
         threadId: message.channelId,

@@ -1,73 +1,76 @@
-import { basename } from 'node:path'
 import { SandboxError } from '@sandkasten/sdk'
 import { type Marker, markerText } from '../messages/marker.ts'
-import { bodyOf } from '../rest/messages.ts'
+import type { ChatFile } from '@sandkasten/threads'
+import { bodyOf, filesOf } from '../rest/messages.ts'
 import { type RawChannel, type RawMessage, type REST, Routes, restOf, translated } from '../rest/rest.ts'
 import { identityOf } from '../setup/identity.ts'
+import { fileName } from '../show/answer.ts'
+import { shortened } from '../show/escape.ts'
 import { mostCharacters } from '../show/split.ts'
 
-export interface SendOptions {
-  readonly token: string
-  /** A channel for a new thread, or a thread. */
-  readonly channelId: string
-  readonly prompt: string
-  readonly marker: Omit<Marker, 'promptFile'>
-  readonly files?: ReadonlyArray<{ readonly name: string; readonly bytes: Uint8Array }>
-  readonly api?: string
-}
-
-export interface Sent {
+/** A channel or thread, seen with a bot’s token. */
+export interface SendPlace {
   readonly rest: REST
+  readonly appId: string
   readonly userId: string
   readonly guildId: string
   readonly channelId: string
-  readonly messageId: string
   readonly isThread: boolean
 }
 
-/** A thread’s types. */
-export const threadTypes = new Set([10, 11, 12])
+export interface SendRequest {
+  readonly prompt: string
+  readonly marker: Omit<Marker, 'promptFile'>
+  readonly files?: readonly ChatFile[]
+}
+
+export interface Sent extends SendPlace {
+  readonly messageId: string
+}
+
+const threadTypes = new Set([10, 11, 12])
+
+/** Throws `unauthenticated`, `forbidden` or `not_found` before anything is sent. */
+export async function openPlace(token: string, channelId: string, { api }: { api?: string } = {}): Promise<SendPlace> {
+  if (!/^\d{15,21}$/.test(channelId))
+    throw new SandboxError('invalid_argument', 'The id of a channel is a number of 17 to 20 digits.', {
+      hint: 'In Discord, switch on developer mode, and choose “Copy Channel ID” on the channel.',
+    })
+  const rest = restOf(token, api)
+  const { appId, userId } = await identityOf(rest)
+  try {
+    const { guild_id: guildId, type } = (await rest.get(Routes.channel(channelId))) as RawChannel
+    if (guildId !== undefined)
+      return { rest, appId, userId, guildId, channelId, isThread: threadTypes.has(type) }
+  } catch (error) {
+    throw translated(error, 'looking for the channel')
+  }
+  throw new SandboxError('invalid_argument', 'This channel is not in a server.', {
+    hint: 'Pass the id of a text channel or of a thread.',
+  })
+}
 
 /** Posts the request as a message of the bot. The running bot does the work, and owns the thread. */
-export async function send({
-  token,
-  channelId,
-  prompt,
-  marker,
-  files = [],
-  api,
-}: SendOptions): Promise<Sent> {
-  const rest = restOf(token, api)
-  const { userId } = await identityOf(rest)
+export async function send(place: SendPlace, { prompt, marker, files = [] }: SendRequest): Promise<Sent> {
+  const isLong = prompt.length > mostCharacters
+  const promptFile = isLong ? 'prompt.md' : undefined
+  const all = [
+    ...(isLong ? [{ name: 'prompt.md', bytes: new TextEncoder().encode(prompt) }] : []),
+    ...files.map(({ name, bytes }) => ({ name: fileName(name), bytes })),
+  ]
+  const post = { content: isLong ? shortened(prompt, 300) : prompt, files: all }
+  const body = {
+    ...bodyOf(post),
+    // The marker is in an embed, so embeds are not suppressed here.
+    flags: 0,
+    embeds: [{ footer: { text: markerText({ ...marker, promptFile }) } }],
+    nonce: marker.id,
+    enforce_nonce: true,
+  }
   try {
-    const channel = (await rest.get(Routes.channel(channelId))) as RawChannel
-    if (!channel.guild_id)
-      throw new SandboxError('invalid_argument', 'This channel is not in a server.', {
-        hint: 'Pass the id of a text channel or of a thread.',
-      })
-    const isLong = prompt.length > mostCharacters
-    const promptFile = isLong ? 'prompt.md' : undefined
-    const all = [
-      ...(promptFile ? [{ name: promptFile, bytes: new TextEncoder().encode(prompt) }] : []),
-      ...files.map(({ name, bytes }) => ({ name: basename(name), bytes })),
-    ]
-    const body = {
-      ...bodyOf({
-        content: isLong ? `${prompt.slice(0, 300).replace(/[\ud800-\udbff]$/, '')}…` : prompt,
-        files: all,
-      }),
-      // The marker is in an embed, so embeds are not suppressed here.
-      flags: 0,
-      embeds: [{ footer: { text: markerText({ ...marker, promptFile }) } }],
-      nonce: marker.id,
-      enforce_nonce: true,
-    }
-    const { id } = (await rest.post(Routes.channelMessages(channelId), {
-      body,
-      files: all.map(({ name, bytes }) => ({ name, data: Buffer.from(bytes) })),
-    })) as RawMessage
-    const isThread = threadTypes.has(channel.type)
-    return { rest, userId, guildId: channel.guild_id, channelId, messageId: id, isThread }
+    const route = Routes.channelMessages(place.channelId)
+    const { id } = (await place.rest.post(route, { body, files: filesOf(post) })) as RawMessage
+    return { ...place, messageId: id }
   } catch (error) {
     throw translated(error, 'sending the request')
   }

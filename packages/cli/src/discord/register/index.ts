@@ -1,0 +1,42 @@
+import { type Command, Option } from 'commander'
+import { parseDuration } from '../../options.ts'
+import { reporting } from '../../sandbox/register/registration.ts'
+
+/** Registers `sandkasten discord …` and `sandkasten send`: threads in Discord that work in sandboxes. */
+export function addDiscordCommands(program: Command, finish: (code: number) => void): void {
+  const act = reporting(
+    (run) =>
+      async (...args) =>
+        finish(await run(...args)),
+  )
+  const discord = program
+    .command('discord')
+    .description('Run the bot for Discord until Ctrl-C. See sandkasten discord setup.')
+    .option('--systemd', 'print a unit for systemd instead')
+    .option('--mode <mode>', 'where agents run: inside the sandbox, or at home; default: as the provider can')
+    .action(act(async (options) => (await import('../run.ts')).run(options)))
+  discord
+    .command('setup')
+    .description('Check the token of a bot, store it, register the commands, and print the invite link.')
+    .option('--no-store', 'do not store the token')
+    .option('--remove', 'forget the stored token')
+    .option('--json', 'for programs; asks nothing')
+    .action(act(async (options) => (await import('../setup.ts')).setup(options)))
+  program
+    .command('send')
+    .description('Start a thread in Discord, or continue one. The running bot does the work.')
+    .option('--channel <id>', 'the channel for a new thread')
+    .addOption(new Option('--thread <id>', 'continue this thread').conflicts(['channel', 'sandbox', 'newSandbox']))
+    .option('--prompt <text>', 'what the agent should do; default: stdin')
+    .option('--sandbox <name>', 'use this sandbox')
+    .addOption(new Option('--new-sandbox [name]', 'make a new sandbox').conflicts('sandbox'))
+    .option('--sandbox-provider <provider>', 'with --new-sandbox; default: the provider of the channel')
+    .option('--sandbox-repo <url>', 'with --new-sandbox: clone this git repository')
+    .option('--sandbox-snapshot <id>', 'with --new-sandbox: start from this snapshot')
+    .option('--model <model>', 'such as vendor/model')
+    .option('--file <path>', 'attach this file (repeatable)', (file: string, all: string[] = []) => [...all, file])
+    .option('--wait', 'wait for the answer and print it; exits with 1 if it failed, 3 if no bot answered')
+    .option('--timeout <time>', 'with --wait: how long the answer may take; default: 1h', parseDuration)
+    .option('--json', 'for programs')
+    .action(act(async (options) => (await import('../send.ts')).send(options)))
+}
