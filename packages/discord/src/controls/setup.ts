@@ -1,11 +1,12 @@
-import { SandboxError } from '@sandkasten/sdk'
-import { failure, said } from '../commands/reply.ts'
+import { said } from '../commands/reply.ts'
 import { fieldsOf, kindOf } from '../commands/sandbox-setup.ts'
 import { plain } from '../show/escape.ts'
-import type { Post } from '../show/post.ts'
 import type { Control } from './control.ts'
 
-/** The form of `/sandbox-setup`. Its values go to the registry, which checks and encrypts them. */
+/**
+ * The form of `/sandbox-setup`. Its values go to the registry, which checks and encrypts them, and removes them from
+ * errors.
+ */
 export const setup: Control = {
   name: 'setup',
   right: 'setup',
@@ -19,32 +20,15 @@ export const setup: Control = {
         return value ? [[id, value] as const] : []
       }),
     )
-    try {
-      // The credentials belong to the bot: all of its servers use them.
-      const done = await registry.credentials.setup(kind.provider, settings, { scope: { appId } })
-      const { others } = fieldsOf(kind)
-      const more =
-        others.length > 0
-          ? `\n-# The form has no room for ${others.join(', ')}. Set them with: sandkasten sandbox setup ${kind.provider}`
-          : ''
-      return said(
-        `-# • ${plain(kind.title, 60)} is set up${done.isDefault ? ', and is the default' : ''}.${more}`,
-      )
-    } catch (error) {
-      return withoutValues(failure(error), Object.values(settings))
-    }
+    // The credentials belong to the bot: all of its servers use them.
+    const done = await registry.credentials.setup(kind.provider, settings, { scope: { appId } })
+    const { others } = fieldsOf(kind)
+    const more =
+      others.length > 0
+        ? `\n-# The form has no room for ${others.join(', ')}. Set them with: sandkasten sandbox setup ${kind.provider}`
+        : ''
+    return said(
+      `-# • ${plain(kind.title, 60)} is set up${done.isDefault ? ', and is the default' : ''}.${more}`,
+    )
   },
-}
-
-/** Errors of the registry contain no values. A vendor’s answer might, so this makes sure. */
-export function withoutValues(post: Post, values: readonly string[]): Post {
-  const shown = (value: string) =>
-    value.length >= 4 && [value, plain(value, 4000)].some((one) => post.content.includes(one))
-  return values.some(shown)
-    ? failure(
-        new SandboxError('provider_error', 'The provider did not accept these settings.', {
-          hint: 'Check each field.',
-        }),
-      )
-    : post
 }

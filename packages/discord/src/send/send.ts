@@ -1,6 +1,6 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { type Marker, markerText } from '../messages/marker.ts'
 import type { ChatFile } from '@sandkasten/threads'
+import { type Marker, markerText } from '../messages/marker.ts'
 import { bodyOf, filesOf } from '../rest/messages.ts'
 import { type RawChannel, type RawMessage, type REST, Routes, restOf, translated } from '../rest/rest.ts'
 import { identityOf } from '../setup/identity.ts'
@@ -31,7 +31,11 @@ export interface Sent extends SendPlace {
 const threadTypes = new Set([10, 11, 12])
 
 /** Throws `unauthenticated`, `forbidden` or `not_found` before anything is sent. */
-export async function openPlace(token: string, channelId: string, { api }: { api?: string } = {}): Promise<SendPlace> {
+export async function openPlace(
+  token: string,
+  channelId: string,
+  { api }: { api?: string } = {},
+): Promise<SendPlace> {
   if (!/^\d{15,21}$/.test(channelId))
     throw new SandboxError('invalid_argument', 'The id of a channel is a number of 17 to 20 digits.', {
       hint: 'In Discord, switch on developer mode, and choose “Copy Channel ID” on the channel.',

@@ -127,6 +127,7 @@ class ScriptedAgent implements ThreadAgent {
       answer = { ...answer, model: message.model ?? 'vendor/small', ...more }
       this.#session.answers.set(message.id, answer)
     }
+    let asked = 0
     set({})
     try {
       await this.#agents.script({
@@ -136,7 +137,8 @@ class ScriptedAgent implements ThreadAgent {
         show: (blocks) => set({ blocks }),
         ask: (question) => {
           const { promise, resolve } = Promise.withResolvers<AgentReply>()
-          const id = `que_${message.id}_${this.#session.replies.size}`
+          asked += 1
+          const id = `que_${message.id}_${asked}`
           this.#session.replies.set(id, (reply) => {
             set({ questions: [] })
             resolve(reply)
