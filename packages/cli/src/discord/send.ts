@@ -68,13 +68,17 @@ export async function send(options: SendOptions): Promise<number> {
 }
 
 function markerOf(options: SendOptions): Omit<Marker, 'promptFile'> {
-  const { channel, thread, sandbox, newSandbox, sandboxProvider, sandboxRepo, sandboxSnapshot, model } = options
+  const { channel, thread, sandbox, newSandbox, sandboxProvider, sandboxRepo, sandboxSnapshot, model } =
+    options
   if (channel === undefined && thread === undefined)
     throw invalid('No channel is given.', 'Pass --channel ID for a new thread, or --thread ID.')
   const forNew = { provider: sandboxProvider, repo: sandboxRepo, snapshotId: sandboxSnapshot }
   const isNew = newSandbox !== undefined
   if (!isNew && Object.values(forNew).some((value) => value !== undefined))
-    throw invalid('--sandbox-provider, --sandbox-repo and --sandbox-snapshot are for new sandboxes.', 'Add --new-sandbox.')
+    throw invalid(
+      '--sandbox-provider, --sandbox-repo and --sandbox-snapshot are for new sandboxes.',
+      'Add --new-sandbox.',
+    )
   if (thread === undefined && sandbox === undefined && !isNew)
     throw invalid('No sandbox is given.', 'Pass --sandbox NAME, or --new-sandbox.')
   const name = typeof newSandbox === 'string' ? newSandbox : undefined
@@ -103,13 +107,18 @@ async function fileOf(file: string): Promise<{ name: string; bytes: Uint8Array }
 /** Whether a registry on this machine has the sandbox. Without sandboxes of this bot here, the bot decides. */
 async function isKnown(name: string, { appId, guildId }: SendPlace): Promise<boolean> {
   const { data } = await registryPlace()
-  if (!process.env.SANDKASTEN_REGISTRY_URL && !existsSync(path.join(data, 'registry', 'registry.db'))) return true
+  if (!process.env.SANDKASTEN_REGISTRY_URL && !existsSync(path.join(data, 'registry', 'registry.db')))
+    return true
   await using opened = await openHere()
   const names = (await opened.registry.in({ appId, guildId }).list()).map((record) => record.name)
   if (names.length === 0 || names.includes(name)) return true
   const near = suggest(name, names)
   say(`sandkasten: There is no sandbox “${name}”. Nothing was sent.`)
-  say(near.length > 0 ? `  Did you mean ${near.join(' or ')}?` : `  There are: ${names.slice(0, 10).join(', ')}.`)
+  say(
+    near.length > 0
+      ? `  Did you mean ${near.join(' or ')}?`
+      : `  There are: ${names.slice(0, 10).join(', ')}.`,
+  )
   return false
 }
 

@@ -21,7 +21,15 @@ export async function setup({ store, remove, json = false }: SetupOptions): Prom
   })
   const file = store ? await storeBot({ token: checked.token, appId, name }) : undefined
   const intents = ['Message Content']
-  const result = { appId, name, invite, permissions: Object.keys(permissions), intents, canReadMessages, file }
+  const result = {
+    appId,
+    name,
+    invite,
+    permissions: Object.keys(permissions),
+    intents,
+    canReadMessages,
+    file,
+  }
   print(json, result, () =>
     [
       `The token is valid: it belongs to ${name}.`,

@@ -97,6 +97,7 @@ describe('recovery', () => {
     await maria.runSlashCommand('sandbox', { prompt: 'begin' })
     const thread = await channel.waitForThread('begin')
     await thread.waitForTranscript('✓')
+    await expect.poll(async () => (await bot.threads.get(thread.id))?.isWorking).toBe(false)
     guild.kick(twin.mainBot)
     await expect.poll(async () => (await bot.threads.get(thread.id))?.state).toBe('archived')
     guild.invite(twin.mainBot)
@@ -125,6 +126,7 @@ describe('recovery', () => {
     await manager(channel).runSlashCommand('sandbox', { prompt: 'begin' })
     const thread = await channel.waitForThread('begin')
     await thread.waitForTranscript('✓')
+    await expect.poll(async () => (await bot.threads.get(thread.id))?.isWorking).toBe(false)
     thread.archive()
     const scope = { appId: bot.appId, guildId: channel.guildId }
     await expect.poll(async () => (await registry.in(scope).list())[0]!.status).toBe('stopped')

@@ -32,7 +32,7 @@ describe('rights', () => {
   })
 
   it('come from roles and users that a manager allows', async () => {
-    const { startBot, channel, twin, agents, log } = await openStage()
+    const { startBot, channel, twin, agents } = await openStage()
     await startBot()
     const guild = twin.guild('Workshop')
     const dev = channel.user('Dan', { roles: ['developers'] })
@@ -47,7 +47,7 @@ describe('rights', () => {
     // Others may read the thread, but their messages do nothing.
     const eve = channel.user('Eve')
     const ignored = await eve.in(thread).say('delete everything')
-    await twin.waitFor('a reaction' + JSON.stringify(log), () => Object.keys(ignored.reactions).length > 0)
+    await twin.waitFor('a reaction', () => Object.keys(ignored.reactions).length > 0)
     await maria.runSlashCommand('sandbox-allow', { action: 'use', user: eve.id })
     await eve.in(thread).say('now I may')
     await thread.waitForTranscript('echo: now I may')

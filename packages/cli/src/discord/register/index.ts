@@ -9,12 +9,7 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
       async (...args) =>
         finish(await run(...args)),
   )
-  const discord = program
-    .command('discord')
-    .description('Run the bot for Discord until Ctrl-C. See sandkasten discord setup.')
-    .option('--systemd', 'print a unit for systemd instead')
-    .option('--mode <mode>', 'where agents run: inside the sandbox, or at home; default: as the provider can')
-    .action(act(async (options) => (await import('../run.ts')).run(options)))
+  const discord = program.command('discord').description('A bot for Discord: threads that work in sandboxes.')
   discord
     .command('setup')
     .description('Check the token of a bot, store it, register the commands, and print the invite link.')
@@ -22,11 +17,17 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
     .option('--remove', 'forget the stored token')
     .option('--json', 'for programs; asks nothing')
     .action(act(async (options) => (await import('../setup.ts')).setup(options)))
+  discord
+    .command('unit')
+    .description('Print a unit for systemd that runs the bot.')
+    .action(act(async () => (await import('../run.ts')).printUnit()))
   program
     .command('send')
     .description('Start a thread in Discord, or continue one. The running bot does the work.')
     .option('--channel <id>', 'the channel for a new thread')
-    .addOption(new Option('--thread <id>', 'continue this thread').conflicts(['channel', 'sandbox', 'newSandbox']))
+    .addOption(
+      new Option('--thread <id>', 'continue this thread').conflicts(['channel', 'sandbox', 'newSandbox']),
+    )
     .option('--prompt <text>', 'what the agent should do; default: stdin')
     .option('--sandbox <name>', 'use this sandbox')
     .addOption(new Option('--new-sandbox [name]', 'make a new sandbox').conflicts('sandbox'))
@@ -34,7 +35,10 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
     .option('--sandbox-repo <url>', 'with --new-sandbox: clone this git repository')
     .option('--sandbox-snapshot <id>', 'with --new-sandbox: start from this snapshot')
     .option('--model <model>', 'such as vendor/model')
-    .option('--file <path>', 'attach this file (repeatable)', (file: string, all: string[] = []) => [...all, file])
+    .option('--file <path>', 'attach this file (repeatable)', (file: string, all: string[] = []) => [
+      ...all,
+      file,
+    ])
     .option('--wait', 'wait for the answer and print it; exits with 1 if it failed, 3 if no bot answered')
     .option('--timeout <time>', 'with --wait: how long the answer may take; default: 1h', parseDuration)
     .option('--json', 'for programs')
