@@ -27,6 +27,7 @@ export interface SendOptions {
   model?: string
   file?: string[]
   wait?: boolean
+  /** In seconds. */
   timeout?: number
   json?: boolean
 }
@@ -36,7 +37,7 @@ const noAnswer = 3
 
 /** `sandkasten send`. Needs the bot’s token and no database: the running bot makes the thread and the sandbox. */
 export async function send(options: SendOptions): Promise<number> {
-  const { json = false, wait, timeout } = options
+  const { json = false, wait, timeout = 3600 } = options
   const marker = markerOf(options)
   const prompt = await promptOf(options)
   const files = await Promise.all((options.file ?? []).map(fileOf))
@@ -54,9 +55,10 @@ export async function send(options: SendOptions): Promise<number> {
     return 0
   }
   say(`sandkasten: waiting for the answer: ${link}`)
+  const answerWithinMs = timeout * 1000
   try {
     const { end, text } = await interruptible((signal) =>
-      discord.follow(sent, { signal, answerWithinMs: timeout }),
+      discord.follow(sent, { signal, answerWithinMs, reactWithinMs: Math.min(answerWithinMs, 60_000) }),
     )
     print(json, { link, end, text }, () => text)
     return end === 'done' ? 0 : 1
