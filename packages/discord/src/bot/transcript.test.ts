@@ -48,8 +48,7 @@ it('docs/discord.md shows what the bot writes', async () => {
   await maria.in(thread).clickButton(question, 'Once')
   await thread.waitForTranscript(/Pushed\.\n.*✓/)
   await twin.waitFor('the question to be settled', () => question.components.length === 0)
-  const shown = `${thread.transcript()}\n`
-    .replaceAll(/\d+\.\d s$/gm, '21 s')
+  const shown = `${thread.transcript()}\n`.replaceAll(/\d+\.\d s$/gm, '21 s')
   const now = await readFile(page, 'utf8')
   const wanted = now.replace(block, shown)
   if (process.env.UPDATE_DOCS) await writeFile(page, wanted)
