@@ -1,4 +1,4 @@
-import { Client, type ClientOptions, GatewayIntentBits, Options } from 'discord.js'
+import { Client, GatewayIntentBits, Options } from 'discord.js'
 
 /** What the bot listens to. The content of messages is a privileged intent: it is switched on in Discord’s portal. */
 export const intents = [
@@ -7,11 +7,14 @@ export const intents = [
   GatewayIntentBits.MessageContent,
 ] as const
 
+/** Discord allows 50. Its second and that of discord.js do not begin at the same time. */
+const requestsPerSecond = 45
+
 /** A client that keeps no messages, and only its own member. */
-export function clientOf(rest: ClientOptions['rest']): Client {
+export function clientOf(api: string | undefined): Client {
   return new Client({
     intents: [...intents],
-    rest,
+    rest: { version: '10', globalRequestsPerSecond: requestsPerSecond, ...(api ? { api } : {}) },
     allowedMentions: { parse: [] },
     makeCache: Options.cacheWithLimits({
       ...Options.DefaultMakeCacheSettings,

@@ -6,7 +6,6 @@ import type { Client } from 'discord.js'
 import { Autocomplete } from '../autocomplete/autocomplete.ts'
 import type { ControlPlace } from '../controls/control.ts'
 import { Messages } from '../rest/messages.ts'
-import { restOf } from '../rest/rest.ts'
 import { identityOf } from '../setup/identity.ts'
 import type { Pace } from '../writer/pace.ts'
 import { Writer } from '../writer/writer.ts'
@@ -54,7 +53,9 @@ const aliveEveryMs = 10_000
 /** A bot for one application. It holds no state of its own: another process with the same database continues. */
 export async function createBot(options: BotOptions): Promise<Bot> {
   const { token, api, registry, kinds, pace, onLog: log = () => {} } = options
-  const rest = restOf(token, api)
+  // One client for all requests: Discord’s limits are those of the bot, and discord.js counts for each client.
+  const client = clientOf(api)
+  const rest = client.rest.setToken(token)
   const { appId, userId } = await identityOf(rest)
   const messages = new Messages(rest)
   const openings = new Openings(messages)
@@ -80,7 +81,6 @@ export async function createBot(options: BotOptions): Promise<Bot> {
   }
   const onError = (error: unknown) => log({ level: 'warning', text: reasonOf(error) })
   const interactions = new Interactions(place, new Autocomplete(place, onError), log)
-  const client = clientOf({ version: '10', ...(api ? { api } : {}) })
   const events = new Events({ client, place, interactions, log, alive: options.alive })
   let timer: NodeJS.Timeout | undefined
   const bot: Bot = {

@@ -17,6 +17,7 @@ import type { Control, ControlCall, ControlPlace } from '../controls/control.ts'
 import { controlOf } from '../controls/index.ts'
 import { codeOf, codes } from '../rest/rest.ts'
 import type { Post } from '../show/post.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import { callOf, commandCallOf, controlCallOf, formOf, payloadOf } from './calls.ts'
 import { type Log, reasonOf } from './log.ts'
 import { Recent } from './recent.ts'
@@ -33,6 +34,7 @@ export class Interactions {
   readonly #autocomplete: Autocomplete
   readonly #log: Log
   readonly #recent = new Recent()
+  readonly #acknowledgements = new Acknowledgements()
 
   constructor(place: ControlPlace, autocomplete: Autocomplete, log: Log) {
     this.#place = place
@@ -75,8 +77,14 @@ export class Interactions {
       await this.#refuse(interaction, denied(right))
       return this.#audit(audit, 'forbidden')
     }
-    await interaction.deferReply(command.reply === 'private' ? { flags: MessageFlags.Ephemeral } : {})
-    await interaction.editReply(payloadOf(await this.#result(() => command.run(call, this.#place), audit)))
+    const visible = command.reply === 'private' ? { flags: MessageFlags.Ephemeral as const } : {}
+    let replyId: string | undefined
+    await this.#acknowledgements.first(async () => {
+      const { resource } = await interaction.deferReply({ ...visible, withResponse: true })
+      replyId = resource?.message?.id
+    })
+    const known = { ...call, replyId: async () => replyId ?? (await interaction.fetchReply()).id }
+    await interaction.editReply(payloadOf(await this.#result(() => command.run(known, this.#place), audit)))
   }
 
   async #form(
@@ -112,7 +120,7 @@ export class Interactions {
     if (control.reply === 'form') {
       if (!interaction.isModalSubmit()) await interaction.showModal(formOf(control.form(call)))
     } else if (control.reply === 'private') {
-      await interaction.deferReply({ flags: MessageFlags.Ephemeral })
+      await this.#acknowledgements.first(() => interaction.deferReply({ flags: MessageFlags.Ephemeral }))
       await interaction.editReply(payloadOf(await this.#result(() => control.run(call, this.#place), audit)))
     } else await this.#update(interaction, control, call, audit)
   }
@@ -123,7 +131,7 @@ export class Interactions {
     call: ControlCall,
     audit: Audited,
   ): Promise<void> {
-    await interaction.deferUpdate()
+    await this.#acknowledgements.first(() => interaction.deferUpdate())
     try {
       const done = await control.run(call, this.#place)
       await this.#audit(audit, 'ok')

@@ -36,8 +36,8 @@ export class Openings {
     } finally {
       this.#open.delete(messageId)
     }
-    // The user may have left the server meanwhile.
-    if (userId !== undefined) await this.#messages.join(messageId, userId).catch(() => {})
+    // Not waited for. The user may have left the server meanwhile.
+    if (userId !== undefined) void this.#messages.join(messageId, userId).catch(() => {})
   }
 
   async opened(threadId: string): Promise<void> {

@@ -30,8 +30,6 @@ export async function handleMessage(message: Incoming, place: Place): Promise<vo
     return
   }
   try {
-    // The first visible reaction; the answer takes longer.
-    void place.messages.typing(message.channelId).catch(() => {})
     await say(message, message.text, place)
   } catch (error) {
     if (!SandboxError.is(error)) throw error

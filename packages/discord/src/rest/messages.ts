@@ -1,9 +1,11 @@
 import type { Post, Row } from '../show/post.ts'
+import { RequestPace } from './request-pace.ts'
 import { codeOf, codes, type RawChannel, type RawMessage, type REST, Routes, translated } from './rest.ts'
 
 /** Calls for messages and threads. The body of every message forbids mentions and previews of links. */
 export class Messages {
   readonly #rest: REST
+  readonly #pace = new RequestPace()
 
   constructor(rest: REST) {
     this.#rest = rest
@@ -29,13 +31,16 @@ export class Messages {
 
   /** False: it did not exist. */
   async remove(channelId: string, messageId: string): Promise<boolean> {
-    return this.#unlessGone(
-      this.#call('deleting a message', () => this.#rest.delete(Routes.channelMessage(channelId, messageId))),
+    const removed = this.#call('deleting a message', () =>
+      this.#rest.delete(Routes.channelMessage(channelId, messageId)),
     )
+    return (await this.#orGone(removed.then(() => true))) ?? false
   }
 
   async get(channelId: string, messageId: string): Promise<RawMessage | undefined> {
-    return this.#orGone(this.#rest.get(Routes.channelMessage(channelId, messageId)), 'reading a message')
+    return this.#orGone(
+      this.#call('reading a message', () => this.#rest.get(Routes.channelMessage(channelId, messageId))),
+    )
   }
 
   /** Messages after an id, the oldest first. */
@@ -55,7 +60,7 @@ export class Messages {
   }
 
   async channel(channelId: string): Promise<RawChannel | undefined> {
-    return this.#orGone(this.#rest.get(Routes.channel(channelId)), 'reading a channel')
+    return this.#orGone(this.#call('reading a channel', () => this.#rest.get(Routes.channel(channelId))))
   }
 
   async rename(threadId: string, name: string): Promise<void> {
@@ -72,12 +77,13 @@ export class Messages {
 
   /** The thread of a message; it has the message’s id. An existing one is no error. */
   async openThread(channelId: string, messageId: string, name: string): Promise<void> {
+    const body = { name, auto_archive_duration: 4320 }
     try {
-      await this.#rest.post(Routes.threads(channelId, messageId), {
-        body: { name, auto_archive_duration: 4320 },
-      })
+      await this.#call('opening a thread', () =>
+        this.#rest.post(Routes.threads(channelId, messageId), { body }),
+      )
     } catch (error) {
-      if (codeOf(error) !== codes.threadExists) throw translated(error, 'opening a thread')
+      if (discordCodeOf(error) !== codes.threadExists) throw error
     }
   }
 
@@ -99,29 +105,19 @@ export class Messages {
 
   async #call<T>(doing: string, run: () => Promise<unknown>): Promise<T> {
     try {
+      await this.#pace.turn()
       return (await run()) as T
     } catch (error) {
       throw Object.assign(translated(error, doing), { discordCode: codeOf(error) })
     }
   }
 
-  async #orGone<T>(call: Promise<unknown>, doing: string): Promise<T | undefined> {
+  async #orGone<T>(call: Promise<T>): Promise<T | undefined> {
     try {
-      return (await call) as T
-    } catch (error) {
-      const code = codeOf(error)
-      if (code === codes.unknownMessage || code === codes.unknownChannel) return undefined
-      throw Object.assign(translated(error, doing), { discordCode: code })
-    }
-  }
-
-  async #unlessGone(call: Promise<unknown>): Promise<boolean> {
-    try {
-      await call
-      return true
+      return await call
     } catch (error) {
       const code = discordCodeOf(error)
-      if (code === codes.unknownMessage || code === codes.unknownChannel) return false
+      if (code === codes.unknownMessage || code === codes.unknownChannel) return undefined
       throw error
     }
   }

@@ -11,6 +11,7 @@ import { onTestFinished } from 'vitest'
 import { type Bot, createBot } from '../bot/create-bot.ts'
 import type { LogEntry } from '../bot/log.ts'
 import { startTwin, type Twin, type TwinBot, type TwinChannel, type TwinOptions } from '../twin/index.ts'
+import type { Pace } from '../writer/pace.ts'
 import { ScriptedAgents } from './scripted-agents.ts'
 
 export interface Stage {
@@ -28,7 +29,10 @@ export interface Stage {
 }
 
 /** A twin of Discord, a real engine and registry, and sandboxes that are folders. No bot runs yet. */
-export async function openStage({ limits }: TwinOptions = {}): Promise<Stage> {
+export async function openStage({
+  limits,
+  pace,
+}: TwinOptions & { pace?: Partial<Pace> } = {}): Promise<Stage> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'sk-discord-'))
   const provider = new LocalProvider({ root: path.join(dataDir, 'local'), acceptNoIsolation: true })
   const twin = await startTwin({ limits })
@@ -55,7 +59,7 @@ export async function openStage({ limits }: TwinOptions = {}): Promise<Stage> {
         registry,
         kinds,
         api: twin.api,
-        pace: { editEveryMs: 50 },
+        pace: { editEveryMs: 50, ...pace },
         alive: {
           read: async () => alive.time,
           write: async (time) => {

@@ -8,9 +8,16 @@ export interface Pace {
   /** All edits of one second, over all threads. */
   readonly editsPerSecond: number
   readonly typingEveryMs: number
+  /** With more threads at work, none shows that the bot is typing. */
+  readonly typingThreads: number
 }
 
-export const usualPace: Pace = { editEveryMs: 1200, editsPerSecond: 25, typingEveryMs: 8000 }
+export const usualPace: Pace = {
+  editEveryMs: 1200,
+  editsPerSecond: 25,
+  typingEveryMs: 8000,
+  typingThreads: 40,
+}
 
 export function waitBetweenEdits({ editEveryMs, editsPerSecond }: Pace, busyThreads: number): number {
   return Math.max(editEveryMs, (busyThreads / editsPerSecond) * 1000)

@@ -17,6 +17,8 @@ export interface ThreadWriterOptions {
   /** The time between two states that are not final. */
   wait(): number
   readonly typingEveryMs: number
+  /** False: too many threads are at work. */
+  showsTyping(): boolean
   /** The thread does not exist any more. */
   onGone(threadId: string): void
   onIdle(threadId: string): void
@@ -58,7 +60,7 @@ export class ThreadWriter {
     })
   }
 
-  /** Shows that the bot is at work, until `false`. */
+  /** Shows that the bot is at work, until `false`. The first post shows it, too, so this begins later. */
   setTyping(isTyping: boolean): void {
     if (isTyping === (this.#typing !== undefined)) return
     clearInterval(this.#typing)
@@ -66,12 +68,12 @@ export class ThreadWriter {
     if (!isTyping) return
     const show = () => {
       // An edit a moment ago shows it as well, and requests are scarce.
-      if (Date.now() - this.#lastEdit < this.#options.typingEveryMs / 2) return
+      if (Date.now() - this.#lastEdit < this.#options.typingEveryMs / 2 || !this.#options.showsTyping())
+        return
       this.#options.transport.typing(this.#options.threadId).catch(() => {})
     }
     this.#typing = setInterval(show, this.#options.typingEveryMs)
     this.#typing.unref()
-    show()
   }
 
   close(): void {

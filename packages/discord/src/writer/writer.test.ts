@@ -109,7 +109,7 @@ describe('the writer', () => {
   })
 
   it('edits less often when many threads are at work', () => {
-    const pace = { editEveryMs: 1200, editsPerSecond: 25, typingEveryMs: 8000 }
+    const pace = { editEveryMs: 1200, editsPerSecond: 25, typingEveryMs: 8000, typingThreads: 40 }
     expect(waitBetweenEdits(pace, 1)).toBe(1200)
     expect(waitBetweenEdits(pace, 100)).toBe(4000)
   })

@@ -46,6 +46,7 @@ export class Writer {
       transport,
       wait: () => waitBetweenEdits(this.#pace, this.#threads.size),
       typingEveryMs: this.#pace.typingEveryMs,
+      showsTyping: () => this.#threads.size <= this.#pace.typingThreads,
       onGone,
       onIdle: (id) => this.#release(id),
     })
