@@ -2,33 +2,29 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import path from 'node:path'
 import type { Alive, Bot, LogEntry } from '@sandkasten/discord'
-import type { Registry } from '@sandkasten/registry'
-import type { Agents } from '@sandkasten/threads'
 import { registryPlace } from '../registry-place.ts'
+import { type AgentChoice, agentsHere } from '../sandbox/chat/agents.ts'
 import { kindsHere, openHere } from '../sandbox/open.ts'
 import { endings } from '../steer.ts'
 import { tokenHere } from './token.ts'
 
-/** Makes the agents of the bot’s threads. */
-export type OpenAgents = (place: { readonly registry: Registry; readonly data: string }) => Promise<Agents>
-
-/** `sandkasten discord --systemd`. */
-export async function printUnit(): Promise<number> {
+/** `sandkasten discord unit`. */
+export async function printUnit(options: readonly string[]): Promise<number> {
   const { systemdUnit } = await import('@sandkasten/discord')
-  const command = [process.execPath, path.resolve(process.argv[1]!), 'discord']
+  const command = [process.execPath, path.resolve(process.argv[1]!), 'discord', ...options]
   process.stdout.write(systemdUnit({ command, user: userInfo().username }))
   return 0
 }
 
 /** `sandkasten discord`: runs the bot until a signal. Another start continues where this one ended. */
-export async function runBot(openAgents: OpenAgents): Promise<number> {
+export async function run(options: AgentChoice): Promise<number> {
   const token = await tokenHere()
   const { data } = await registryPlace()
   const { createBot } = await import('@sandkasten/discord')
   const { openThreads } = await import('@sandkasten/threads')
   await using opened = await openHere()
   const { registry } = opened
-  const agents = await openAgents({ registry, data })
+  await using agents = await agentsHere(path.join(data, 'threads', 'discord'), options)
   const folder = path.join(data, 'discord')
   await using bot: Bot = await createBot({
     token,

@@ -65,8 +65,8 @@ describe('sandkasten discord setup', () => {
 
   it('prints a unit for systemd, without the token', async () => {
     const { withToken, twin } = await open()
-    const { stdout } = await sandkasten(['discord', 'unit'], withToken)
-    expect(stdout).toMatch(/^\[Unit\]\n[\s\S]*ExecStart=.*sandkasten\.js discord\n/)
+    const { stdout } = await sandkasten(['discord', 'unit', '--', '--model', 'vendor/model'], withToken)
+    expect(stdout).toMatch(/^\[Unit\]\n[\s\S]*ExecStart=.*sandkasten\.js discord --model vendor\/model\n/)
     expect(stdout).not.toContain(twin.token)
   })
 })

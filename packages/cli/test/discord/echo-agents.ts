@@ -1,7 +1,7 @@
-import type { AgentMessage, AgentPlace, Agents, ThreadAgent } from '@sandkasten/threads'
+import type { AgentMessage, AgentOpener, AgentPlace, ThreadAgent } from '@sandkasten/threads'
 
 /** Agents that repeat what they are told. A message with `fail` fails. */
-export class EchoAgents implements Agents {
+export class EchoAgents implements AgentOpener {
   #count = 0
 
   newMessageId(): string {

@@ -52,7 +52,9 @@ export class Events {
     })
     client.on('error', (error) => log({ level: 'warning', text: reasonOf(error) }))
     client.on('shardDisconnect', () => log({ level: 'warning', text: 'disconnected from Discord' }))
-    client.on('shardReconnecting', () => log({ level: 'info', text: 'connecting to Discord again' }))
+    client.on('shardReconnecting', () => {
+      if (!this.#isStopped) log({ level: 'info', text: 'connecting to Discord again' })
+    })
   }
 
   /** What has happened while the bot was away. Messages that come meanwhile are handled as well: ids are handled once. */

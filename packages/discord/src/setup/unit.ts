@@ -8,6 +8,8 @@ After=network-online.target
 
 [Service]
 User=${user}
+# Keys of models, as NAME=value lines. The file should have mode 0600.
+EnvironmentFile=-/etc/sandkasten/discord.env
 ExecStart=${quoted.join(' ')}
 Restart=always
 RestartSec=2

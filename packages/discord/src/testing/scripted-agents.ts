@@ -3,10 +3,10 @@ import type { CallOptions } from '@sandkasten/sdk'
 import type {
   AgentAnswer,
   AgentMessage,
+  AgentOpener,
   AgentPlace,
   AgentQuestion,
   AgentReply,
-  Agents,
   Block,
   OpenAgentOptions,
   ThreadAgent,
@@ -32,7 +32,7 @@ interface Session {
 }
 
 /** Agents that follow a script. Like servers in sandboxes, they outlive the bot and go on without it. */
-export class ScriptedAgents implements Agents {
+export class ScriptedAgents implements AgentOpener {
   readonly sessions = new Map<string, Session>()
   readonly opened: AgentPlace[] = []
   script: Script

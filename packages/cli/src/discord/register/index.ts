@@ -9,7 +9,22 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
       async (...args) =>
         finish(await run(...args)),
   )
-  const discord = program.command('discord').description('A bot for Discord: threads that work in sandboxes.')
+  const discord = program
+    .command('discord')
+    .description('Run the bot for Discord until Ctrl-C. First: sandkasten discord setup.')
+    .addOption(
+      new Option('--mode <mode>', 'where agents run; at home no key enters a sandbox')
+        .choices(['home', 'inside', 'auto'])
+        .default('home'),
+    )
+    .option('--model <provider/model>', 'such as anthropic/claude-sonnet-4-5')
+    .option('--model-url <url>', 'the address of the model’s API, such as http://127.0.0.1:8080/v1')
+    .option(
+      '--credential <variable>',
+      'the key of the model is in this variable (repeatable)',
+      (name: string, all: string[] = []) => [...all, name],
+    )
+    .action(act(async (options) => (await import('../run.ts')).run(options)))
   discord
     .command('setup')
     .description('Check the token of a bot, store it, register the commands, and print the invite link.')
@@ -19,8 +34,9 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
     .action(act(async (options) => (await import('../setup.ts')).setup(options)))
   discord
     .command('unit')
+    .argument('[options...]', 'options of sandkasten discord; put -- before them')
     .description('Print a unit for systemd that runs the bot.')
-    .action(act(async () => (await import('../run.ts')).printUnit()))
+    .action(act(async (options) => (await import('../run.ts')).printUnit(options)))
   program
     .command('send')
     .description('Start a thread in Discord, or continue one. The running bot does the work.')
