@@ -11,12 +11,12 @@ const outdir = path.join(root, 'packages/cli/dist')
  * Bundles the command with the engine and the SDK into one file: loading 250 modules takes longer than starting a
  * sandbox. The file is CommonJS, because Node loads that faster than ES modules.
  * `sandkasten sandbox` is a second file, with the registry and all providers, and so are the two sides of
- * `sandkasten mcp`: in the first one they would slow down every command. The daemon and the Cloudflare tools stay
- * separate packages, which are loaded on demand.
+ * `sandkasten mcp` and `sandkasten discord`: in the first one they would slow down every command. The daemon, the bot and
+ * the Cloudflare tools stay separate packages, which are loaded on demand.
  */
 export async function bundleCli(): Promise<number> {
   rmSync(outdir, { recursive: true, force: true })
-  const actions: Actions = { sandbox: new Set(), mcp: new Set(), broker: new Set() }
+  const actions: Actions = { sandbox: new Set(), mcp: new Set(), broker: new Set(), discord: new Set() }
   const main = await bundle({
     entryPoints: [path.join(source, 'main.ts')],
     outfile: path.join(outdir, 'main.cjs'),
@@ -50,7 +50,14 @@ async function bundle(options: BuildOptions): Promise<number> {
     conditions: ['sandkasten-source'],
     // Its main file is UMD, whose calls of `require` cannot be bundled.
     alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
-    external: ['@sandkasten/daemon', '@sandkasten/cloudflare', 'dockerode', 'pg'],
+    external: [
+      '@sandkasten/daemon',
+      '@sandkasten/cloudflare',
+      '@sandkasten/discord',
+      '@sandkasten/threads',
+      'dockerode',
+      'pg',
+    ],
     // `keepLocations` resolves manifests on purpose.
     logOverride: { 'require-resolve-not-external': 'silent' },
     logLevel: 'warning',
@@ -80,7 +87,7 @@ const keepLocations: Plugin = {
 }
 
 /** Modules with actions, for each further file. */
-type Actions = Readonly<Record<'sandbox' | 'mcp' | 'broker', Set<string>>>
+type Actions = Readonly<Record<'sandbox' | 'mcp' | 'broker' | 'discord', Set<string>>>
 
 /** The agent's side, which must start fast and never opens the registry. */
 const agentSide = ['mcp/serve.ts', 'mcp/install.ts']
@@ -89,6 +96,7 @@ const agentSide = ['mcp/serve.ts', 'mcp/install.ts']
 function deferredActions(found: Actions): Plugin {
   const fileOf = (action: string): keyof Actions | undefined => {
     if (action.startsWith('sandbox/')) return 'sandbox'
+    if (action.startsWith('discord/')) return 'discord'
     if (action.startsWith('mcp/')) return agentSide.includes(action) ? 'mcp' : 'broker'
     return undefined
   }

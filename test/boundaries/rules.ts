@@ -28,6 +28,7 @@ const daemon = 'packages/daemon/src'
 const registry = 'packages/registry/src'
 const mcp = 'packages/mcp/src'
 const opencode = 'packages/opencode/src'
+const discord = 'packages/discord/src'
 
 /** Further imports of a provider beside itself and the SDK's core. Other providers get none. */
 const providerExtras: Readonly<Record<string, string>> = {
@@ -239,8 +240,8 @@ export const rules: readonly Rule[] = [
     example: { from: `${daemon}/sessions/create.ts`, to: 'this.context.store.db.selectFrom' },
   },
   {
-    name: 'in the command only `sandkasten sandbox` and the broker import the registry, and others reach them by their registration',
-    room: /^packages\/cli\/src\/(?!sandbox\/|mcp\/)/,
+    name: 'in the command only `sandkasten sandbox`, the broker and the bot import the registry, and others reach them by their registration',
+    room: /^packages\/cli\/src\/(?!sandbox\/|mcp\/|discord\/)/,
     forbids: /^(@sandkasten\/registry$|packages\/cli\/src\/sandbox\/(?!register\/index\.ts$))/,
     example: { from: 'packages/cli/src/run.ts', to: '@sandkasten/registry' },
   },
@@ -347,6 +348,32 @@ export const rules: readonly Rule[] = [
     room: new RegExp(`^${opencode}/(?!http/|testing/|plugin/)`),
     forbids: /^node:https?$/,
     example: { from: `${opencode}/server/health.ts`, to: 'node:http' },
+  },
+  {
+    name: 'the bot sees the engine of threads by its entry, and providers through the tables of settings',
+    room: new RegExp(`^${discord}/(?!twin/|testing/|.*\\.test\\.ts$)`),
+    allows: new RegExp(
+      `^(${discord}/(?!twin/|testing/)|discord\\.js$|@sandkasten/(registry|threads|sdk(/auto)?)$|node:timers/promises$)`,
+    ),
+    example: { from: `${discord}/commands/sandbox.ts`, to: '@sandkasten/sdk/daytona' },
+  },
+  {
+    name: 'of the bot only bot and rest know discord.js',
+    room: new RegExp(`^${discord}/(?!bot/|rest/|twin/)`),
+    forbids: /^discord\.js$/,
+    example: { from: `${discord}/commands/sandbox.ts`, to: 'discord.js' },
+  },
+  {
+    name: 'what is shown in Discord is rendered without Discord',
+    room: new RegExp(`^${discord}/(show|questions|writer)/(?!.*\\.test\\.ts$)`),
+    allows: new RegExp(`^(${discord}/(show|questions|writer)/|@sandkasten/threads$)`),
+    example: { from: `${discord}/show/answer.ts`, to: `${discord}/rest/messages.ts` },
+  },
+  {
+    name: 'the twin of Discord knows nothing of the bot',
+    room: new RegExp(`^${discord}/twin/`),
+    forbids: new RegExp(`^(${discord}/(?!twin/)|@sandkasten/)`),
+    example: { from: `${discord}/twin/core.ts`, to: `${discord}/bot/create-bot.ts` },
   },
   {
     name: 'the Cloudflare package imports no other package of ours',

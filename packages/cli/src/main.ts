@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { addDaemonCommands } from './daemon/register/index.ts'
 import type { UpSetup } from './daemon/up.ts'
+import { addDiscordCommands } from './discord/register/index.ts'
 import { dockerHint, fromDocker, imageHint } from './docker-habits.ts'
 import type { DoctorOptions } from './doctor.ts'
 import { addImageCommands } from './image-commands.ts'
@@ -119,6 +120,7 @@ export function commandLine(
   }
   addSandboxCommands(program, finish)
   addMcpCommands(program, finish)
+  addDiscordCommands(program, finish)
   addDaemonCommands(program, finish, setup)
   addImageCommands(program)
   withPlaceOptions(program.command('doctor'))

@@ -1,1 +1,10 @@
-export {}
+export { type Alive, type Bot, type BotOptions, createBot } from './bot/create-bot.ts'
+export type { Log, LogEntry } from './bot/log.ts'
+export type { Marker } from './messages/marker.ts'
+export { type Followed, type FollowOptions, follow } from './send/follow.ts'
+export { linkOf, openPlace, type SendPlace, type SendRequest, type Sent, send } from './send/send.ts'
+export { checkToken, type Identity } from './setup/identity.ts'
+export { inviteLink, permissions } from './setup/invite.ts'
+export { type CheckedBot, setUpBot } from './setup/setup.ts'
+export { systemdUnit } from './setup/unit.ts'
+export type { Pace } from './writer/pace.ts'

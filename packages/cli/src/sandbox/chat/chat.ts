@@ -9,7 +9,7 @@ import { say } from '../../errors.ts'
 import { write } from '../../output.ts'
 import { registryPlace } from '../../registry-place.ts'
 import { openHere } from '../open.ts'
-import { type AgentChoice, agentsAtHome } from './agents.ts'
+import { type AgentChoice, agentsHere } from './agents.ts'
 import { TerminalConversation } from './conversation.ts'
 import { TerminalChat } from './terminal-chat.ts'
 
@@ -42,7 +42,7 @@ export async function chat(name: string | undefined, options: ChatOptions): Prom
     },
   })
   await using opened = await openHere()
-  await using agents = agentsAtHome(path.join(data, 'threads', 'terminal'), options)
+  await using agents = await agentsHere(path.join(data, 'threads', 'terminal'), options)
   const threads = await openThreads({
     appId: 'terminal',
     // The sandboxes of the command line.

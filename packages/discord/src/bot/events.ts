@@ -1,0 +1,143 @@
+import type { Thread } from '@sandkasten/threads'
+import type { Client, Guild } from 'discord.js'
+import type { Place } from '../commands/command.ts'
+import { handleMessage } from '../messages/handle.ts'
+import type { Incoming } from '../messages/incoming.ts'
+import { type CatchUpOptions, catchUpMessages, catchUpThreads } from './catch-up.ts'
+import type { Alive } from './create-bot.ts'
+import { incomingOf } from './incoming.ts'
+import type { Interactions } from './interactions.ts'
+import { Lanes } from './lanes.ts'
+import { type Log, reasonOf } from './log.ts'
+import { Recent } from './recent.ts'
+
+export interface EventsOptions {
+  readonly client: Client
+  readonly place: Place
+  readonly interactions: Interactions
+  readonly alive?: Alive
+  readonly log: Log
+}
+
+/** Events of the gateway, in their order for each channel. */
+export class Events {
+  readonly #options: EventsOptions
+  readonly #lanes = new Lanes()
+  readonly #recent = new Recent()
+  #isStopped = false
+  #isCaughtUp = false
+
+  constructor(options: EventsOptions) {
+    this.#options = options
+    const { client, interactions, log, place } = options
+    const { threads } = place
+    client.on('interactionCreate', (interaction) => {
+      if (!this.#isStopped) void interactions.handle(interaction)
+    })
+    client.on('messageCreate', (message) => {
+      if (!this.#isStopped && message.inGuild()) void this.#message(incomingOf(message))
+    })
+    client.on('threadUpdate', (before, after) => {
+      if (before.archived === after.archived) return
+      this.#lane(after.id, () => (after.archived ? threads.archived(after.id) : threads.unarchived(after.id)))
+    })
+    client.on('threadDelete', (thread) => this.#lane(thread.id, () => threads.deleted(thread.id)))
+    client.on('channelDelete', (channel) => this.#lane(channel.id, () => threads.channelDeleted(channel.id)))
+    client.on('guildDelete', (guild) => this.#lane(guild.id, () => this.#left(guild)))
+    client.on('guildCreate', (guild) => this.#lane(guild.id, () => this.#joined(guild)))
+    // A session that could not be resumed: events were lost.
+    client.on('shardReady', () => {
+      if (this.#isCaughtUp)
+        void this.catchUp().catch((error) => log({ level: 'warning', text: reasonOf(error) }))
+    })
+    client.on('error', (error) => log({ level: 'warning', text: reasonOf(error) }))
+    client.on('shardDisconnect', () => log({ level: 'warning', text: 'disconnected from Discord' }))
+    client.on('shardReconnecting', () => {
+      if (!this.#isStopped) log({ level: 'info', text: 'connecting to Discord again' })
+    })
+  }
+
+  /** What has happened while the bot was away. Messages that come meanwhile are handled as well: ids are handled once. */
+  async catchUp(): Promise<void> {
+    const { client, alive, place, log } = this.#options
+    const since = await alive?.read()
+    const here = new Set(client.guilds.cache.keys())
+    for (const thread of await place.threads.list())
+      if (thread.guildId !== undefined && !here.has(thread.guildId) && isOpen(thread))
+        await place.threads.archived(thread.threadId)
+    for (const guild of client.guilds.cache.values()) {
+      try {
+        await this.#catchUpGuild(guild, since)
+      } catch (error) {
+        log({ level: 'warning', text: `server ${guild.id}: ${reasonOf(error)}` })
+      }
+    }
+    this.#isCaughtUp = true
+    this.noteAlive()
+  }
+
+  noteAlive(): void {
+    const { client, alive, log } = this.#options
+    // Without a connection, messages are missed.
+    if (!client.isReady() || this.#isStopped) return
+    alive?.write(Date.now()).catch((error) => log({ level: 'warning', text: reasonOf(error) }))
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  idle(): Promise<void> {
+    return this.#lanes.idle()
+  }
+
+  async #catchUpGuild(guild: Guild, since: number | undefined): Promise<void> {
+    const options: CatchUpOptions = {
+      client: this.#options.client as Client<true>,
+      place: this.#options.place,
+      log: this.#options.log,
+      since,
+      handle: (message) => this.#message(message),
+      reopen: (thread) => this.#reopen(thread),
+    }
+    await catchUpThreads(guild, options)
+    await catchUpMessages(guild, options)
+  }
+
+  async #message(message: Incoming): Promise<void> {
+    if (!this.#recent.add(message.id)) return
+    await this.#lane(message.channelId, () => handleMessage(message, this.#options.place))
+  }
+
+  /** The bot ended between the engine’s row and Discord’s thread. False: the message is gone, too. */
+  async #reopen({ threadId, channelId, title }: Thread): Promise<boolean> {
+    const { messages } = this.#options.place
+    if (!(await messages.get(channelId, threadId))) return false
+    await messages.openThread(channelId, threadId, title.slice(0, 100))
+    return true
+  }
+
+  async #left(guild: Guild): Promise<void> {
+    // An outage of Discord, not a farewell.
+    if (!guild.available) return
+    const { threads } = this.#options.place
+    for (const thread of await threads.list())
+      if (thread.guildId === guild.id && isOpen(thread)) await threads.archived(thread.threadId)
+  }
+
+  async #joined(guild: Guild): Promise<void> {
+    if (this.#isCaughtUp) await this.#catchUpGuild(guild, undefined)
+  }
+
+  async #lane(key: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await this.#lanes.run(key, work)
+    } catch (error) {
+      this.#options.log({ level: 'error', text: reasonOf(error) })
+    }
+  }
+}
+
+function isOpen({ state }: Thread): boolean {
+  return state !== 'archived' && state !== 'ended'
+}
