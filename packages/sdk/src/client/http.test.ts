@@ -148,6 +148,29 @@ describe('short requests', () => {
     expect(await failureOf(strange.json('GET', '/'))).toMatchObject({ code: 'connection_lost' })
   })
 
+  it('reads JSON whose characters are cut by the chunks of a response', async () => {
+    const text = JSON.stringify({ text: 'ä€😀' })
+    const { http } = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const bytes = [...Buffer.from(text)]
+      const next = () => {
+        const byte = bytes.shift()
+        if (byte === undefined) response.end()
+        else response.write(Buffer.of(byte), () => setImmediate(next))
+      }
+      next()
+    })
+    expect(await http.json('GET', '/v1/text')).toEqual({ text: 'ä€😀' })
+  })
+
+  it.each([
+    ['a length', 'content-length: 20\r\n\r\n{"a":1}'],
+    ['chunks', 'transfer-encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n'],
+  ])('fails when a response with %s breaks off, even where its text is whole', async (_, rest) => {
+    const http = await serveRaw((socket) => socket.end(`HTTP/1.1 200 OK\r\n${rest}`))
+    await expect(http.json('GET', '/')).rejects.toMatchObject({ code: 'connection_lost' })
+  })
+
   it('never takes an unsolicited response for its own', async () => {
     const ok = (text: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`
     const http = await serveRaw((socket, count) => {

@@ -80,7 +80,7 @@ export class Http {
       throw lostError(new TypeError('The request failed.', { cause }), signal)
     })
     if (isOk(response.status)) return response.text
-    throw errorOfText(response.status, new Headers(response.headers), response.text)
+    throw errorOfText(response.status, new Headers(response.headers()), response.text)
   }
 
   async #download(
@@ -96,7 +96,7 @@ export class Http {
     })
     const body = translated(response.body, signal)
     if (isOk(response.status)) return body
-    throw errorOfText(response.status, new Headers(response.headers), await textOf(body))
+    throw errorOfText(response.status, new Headers(response.headers()), await textOf(body))
   }
 
   get visitorHeaders(): Record<string, string> {
@@ -142,7 +142,8 @@ export class Http {
   }
 }
 
-function pathOf(path: string, query: RequestOptions['query'] = {}): string {
+function pathOf(path: string, query: RequestOptions['query']): string {
+  if (query === undefined) return path
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
     if (Array.isArray(value)) for (const one of value) search.append(name, one)

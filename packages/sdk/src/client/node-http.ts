@@ -1,5 +1,3 @@
-import { concat } from '../shared/output/bytes.ts'
-
 export interface NodeRequest {
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
@@ -9,13 +7,17 @@ export interface NodeRequest {
 
 export interface NodeResponse {
   readonly status: number
-  readonly headers: Array<[name: string, value: string]>
+  headers(): Array<[name: string, value: string]>
 }
 
 /** The part of Node's `IncomingMessage` that this file uses. */
 interface IncomingMessage {
   readonly statusCode?: number | undefined
   readonly rawHeaders: string[]
+  /** The whole response has arrived. */
+  readonly complete: boolean
+  setEncoding(encoding: 'utf8'): unknown
+  on(event: 'data', listener: (chunk: string) => void): unknown
   on(event: 'data', listener: (chunk: Uint8Array) => void): unknown
   on(event: 'end' | 'close', listener: () => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
@@ -117,19 +119,25 @@ export function nodeHttp(baseUrl: string): NodeHttp | undefined {
 }
 
 function headOf({ statusCode: status = 0, rawHeaders }: IncomingMessage): NodeResponse {
-  const headers = rawHeaders.flatMap(
-    (name, at): Array<[string, string]> => (at % 2 === 0 ? [[name, rawHeaders[at + 1]!]] : []),
-  )
+  const headers = () =>
+    rawHeaders.flatMap(
+      (name, at): Array<[string, string]> => (at % 2 === 0 ? [[name, rawHeaders[at + 1]!]] : []),
+    )
   return { status, headers }
 }
 
 function textOf(response: IncomingMessage): Promise<string> {
   return new Promise((resolve, reject) => {
-    const chunks: Uint8Array[] = []
-    response.on('data', (chunk) => chunks.push(chunk))
-    response.on('end', () => resolve(new TextDecoder().decode(concat(chunks))))
+    let text = ''
+    response.setEncoding('utf8')
+    response.on('data', (chunk: string) => {
+      text += chunk
+    })
+    response.on('end', () => resolve(text))
     response.on('error', reject)
-    response.on('close', () => reject(new Error('the connection closed within the response')))
+    response.on('close', () => {
+      if (!response.complete) reject(new Error('the connection closed within the response'))
+    })
   })
 }
 
@@ -140,7 +148,7 @@ function chunksOf(response: IncomingMessage): AsyncGenerator<Uint8Array> {
   let ended = false
   let failure: { error: unknown } | undefined
   let wake: (() => void) | undefined
-  response.on('data', (chunk) => {
+  response.on('data', (chunk: Uint8Array) => {
     // Today's parser copies. If a later one returns a part of the block, later reads must not change it.
     queue.push(chunk.buffer.byteLength === blockBytes ? new Uint8Array(chunk) : chunk)
     queued += chunk.length
