@@ -35,6 +35,17 @@
 //   openRegistry
 //   suggest
 
+// @sandkasten/registry/internal
+//   BeatWatch
+//   stateOf
+//   thisHolder
+
+export declare class BeatWatch {
+    constructor(now?: () => number);
+    isSilent(key: string, beat: string): boolean;
+    forget(key: string): void;
+}
+
 export interface ConfiguredProvider {
     readonly provider: string;
     readonly title: string;
@@ -105,6 +116,8 @@ export interface HoldOptions extends OperationOptions {
     threadId?: string;
     purpose?: string;
 }
+
+export type HolderState = 'alive' | 'dead' | 'elsewhere';
 
 export interface InterruptingOptions extends OperationOptions {
     force?: boolean;
@@ -332,4 +345,8 @@ export declare function freeName(taken: Iterable<string>, random?: (below: numbe
 
 export declare function openRegistry({ database, dataDir, kinds, defaultProvider, limits, timeouts, env: given, }?: OpenRegistryOptions): Promise<Registry>;
 
+export declare function stateOf(text: string): Promise<HolderState>;
+
 export declare function suggest(name: string, names: Iterable<string>): string[];
+
+export declare function thisHolder(): Promise<string>;

@@ -12,7 +12,8 @@ export function problemOf(error: unknown): Problem {
       message: 'Something unexpected failed.',
       hint: 'Try again. The log of the program has the reason.',
     }
-  const hint = error.hint || (error.retryable ? 'Write a message to try again.' : undefined)
+  // People in a chat call no methods of the SDK.
+  const hint = error.hints.http || (error.retryable ? 'Write a message to try again.' : undefined)
   return { message: error.message, hint }
 }
 

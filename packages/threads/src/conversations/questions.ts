@@ -82,6 +82,7 @@ export class Questions {
   async end(outcome: string): Promise<void> {
     for (const row of await this.#context.store.questions.unsettled(this.#threadId))
       await this.#close(row, outcome)
+    this.changed()
   }
 
   /** Shows outcomes of questions through the bridge. */

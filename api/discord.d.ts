@@ -1,0 +1,5 @@
+// @sandkasten/discord
+
+// @sandkasten/discord/testing
+
+
