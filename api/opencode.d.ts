@@ -33,6 +33,34 @@
 //   sandboxOnly
 //   waitForHealth
 
+// @sandkasten/opencode/session
+//   FileDiff
+//   FilePart
+//   FollowOptions
+//   HistoryOptions
+//   HistoryPage
+//   MessagePart
+//   OpenSessionOptions
+//   OpencodeSession
+//   OtherPart
+//   PermissionRequest
+//   QuestionRequest
+//   ReplyOptions
+//   ServerModel
+//   SessionFailure
+//   SessionMessage
+//   SessionPrompt
+//   SessionQuestion
+//   SessionServer
+//   SessionState
+//   SessionStatus
+//   TextPart
+//   ToolPart
+//   addMcpServer
+//   listModels
+//   newMessageId
+//   openSession
+
 // @sandkasten/opencode/plugin
 //   HelperLine
 //   HelperMethods
@@ -175,6 +203,27 @@ export interface BootstrapProgress {
 
 export type BootstrapStage = 'inspect' | 'copy' | 'install' | 'start' | 'wait' | 'ready';
 
+export interface FileDiff {
+    readonly file: string;
+    readonly patch: string;
+    readonly additions: number;
+    readonly deletions: number;
+}
+
+export interface FilePart {
+    readonly type: 'file';
+    readonly id: string;
+    readonly name: string;
+    readonly mime: string;
+    readonly base64?: string;
+}
+
+export interface FollowOptions {
+    readonly signal?: AbortSignal;
+    readonly silentMs?: number;
+    readonly lostMs?: number;
+}
+
 export type Headless = {
     readonly through: 'server';
     run(context: RunContext): AsyncGenerator<AgentEvent, void>;
@@ -235,6 +284,16 @@ export interface HelperRequest {
     readonly params: unknown;
 }
 
+export interface HistoryOptions extends CallOptions {
+    readonly before?: string;
+    readonly limit?: number;
+}
+
+export interface HistoryPage {
+    readonly messages: readonly SessionMessage[];
+    readonly before?: string;
+}
+
 export interface HomeProject {
     readonly folder: string;
     readonly options: Omit<SandkastenPluginOptions, 'command'>;
@@ -261,6 +320,8 @@ export interface InstalledAgent {
     readonly directory: string;
 }
 
+export type MessagePart = TextPart | ToolPart | FilePart | OtherPart;
+
 export interface ModelAddress {
     readonly url: string;
     readonly name?: string;
@@ -270,6 +331,12 @@ export interface ModelAddress {
 
 export declare const OPENCODE_PORT = 7777;
 
+export interface OpenSessionOptions extends CallOptions {
+    readonly sessionId?: string;
+    readonly title?: string;
+    readonly permission?: readonly PermissionRule[];
+}
+
 export interface OpenWorktreeOptions extends CallOptions {
     directory?: string;
     thread: string;
@@ -278,6 +345,41 @@ export interface OpenWorktreeOptions extends CallOptions {
 export interface OpencodeConfig {
     model?: string;
     provider?: Record<string, ProviderConfig | undefined>;
+}
+
+export interface OpencodeSession {
+    readonly id: string;
+    readonly server: SessionServer;
+    prompt(prompt: SessionPrompt, options?: CallOptions): Promise<void>;
+    has(messageId: string, options?: CallOptions): Promise<boolean>;
+    message(messageId: string, options?: CallOptions): Promise<SessionMessage | undefined>;
+    history(options?: HistoryOptions): Promise<HistoryPage>;
+    follow(messageId: string, options?: FollowOptions): AsyncGenerator<SessionState, void>;
+    status(options?: CallOptions): Promise<{
+        readonly status: SessionStatus;
+        readonly text?: string;
+    }>;
+    title(options?: CallOptions): Promise<string>;
+    abort(options?: CallOptions): Promise<void>;
+    permissions(options?: CallOptions): Promise<readonly PermissionRequest[]>;
+    replyPermission(requestId: string, reply: 'once' | 'always' | 'reject', options?: ReplyOptions): Promise<boolean>;
+    questions(options?: CallOptions): Promise<readonly QuestionRequest[]>;
+    replyQuestion(requestId: string, answers: readonly string[][], options?: CallOptions): Promise<boolean>;
+    rejectQuestion(requestId: string, options?: CallOptions): Promise<boolean>;
+    diff(messageId: string, options?: CallOptions): Promise<readonly FileDiff[]>;
+}
+
+export interface OtherPart {
+    readonly type: 'other';
+    readonly id: string;
+    readonly kind: string;
+}
+
+export interface PermissionRequest {
+    readonly id: string;
+    readonly sessionId: string;
+    readonly permission: string;
+    readonly patterns: readonly string[];
 }
 
 export interface PermissionRule {
@@ -324,6 +426,16 @@ export interface ProviderConfig {
     options?: {
         baseURL?: unknown;
     };
+}
+
+export interface QuestionRequest {
+    readonly id: string;
+    readonly sessionId: string;
+    readonly questions: readonly SessionQuestion[];
+}
+
+export interface ReplyOptions extends CallOptions {
+    readonly message?: string;
 }
 
 export interface RunAgentOptions extends BootstrapOptions {
@@ -379,12 +491,92 @@ export interface SandkastenPluginOptions {
 
 export type ServerAgentName = 'opencode';
 
+export interface ServerModel {
+    readonly id: string;
+    readonly name: string;
+}
+
 export interface ServerSpec {
     args(port: number, hostname: string): string[];
     readonly listening: RegExp;
     readonly user: string;
     readonly userVariable: string;
     readonly passwordVariable: string;
+}
+
+export interface SessionFailure {
+    readonly name: string;
+    readonly message: string;
+}
+
+export interface SessionMessage {
+    readonly id: string;
+    readonly role: 'user' | 'assistant';
+    readonly parentId?: string;
+    readonly createdAt: number;
+    readonly completedAt?: number;
+    readonly finish?: string;
+    readonly isSummary: boolean;
+    readonly model?: string;
+    readonly costUsd?: number;
+    readonly error?: SessionFailure;
+    readonly parts: readonly MessagePart[];
+}
+
+export interface SessionPrompt {
+    readonly id: string;
+    readonly text: string;
+    readonly model?: string;
+    readonly system?: string;
+}
+
+export interface SessionQuestion {
+    readonly text: string;
+    readonly header: string;
+    readonly choices: ReadonlyArray<{
+        readonly label: string;
+        readonly description: string;
+    }>;
+    readonly isMultiple: boolean;
+    readonly allowsText: boolean;
+}
+
+export interface SessionServer {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly directory: string;
+}
+
+export interface SessionState {
+    readonly status: SessionStatus;
+    readonly statusText?: string;
+    readonly messages: readonly SessionMessage[];
+    readonly permissions: readonly PermissionRequest[];
+    readonly questions: readonly QuestionRequest[];
+    readonly title?: string;
+    readonly failure?: SessionFailure;
+}
+
+export type SessionStatus = 'idle' | 'busy' | 'retry';
+
+export interface TextPart {
+    readonly type: 'text';
+    readonly id: string;
+    readonly text: string;
+    readonly isSynthetic: boolean;
+    readonly isComplete: boolean;
+}
+
+export interface ToolPart {
+    readonly type: 'tool';
+    readonly id: string;
+    readonly tool: string;
+    readonly status: 'pending' | 'running' | 'completed' | 'error';
+    readonly title: string;
+    readonly error?: string;
+    readonly startedAt?: number;
+    readonly endedAt?: number;
+    readonly files: readonly FilePart[];
 }
 
 export interface WaitForHealthOptions {
@@ -437,6 +629,8 @@ declare const _default: {
     server: typeof server;
 };
 
+export declare function addMcpServer(server: SessionServer, name: string, config: Readonly<Record<string, unknown>>, { signal }?: CallOptions): Promise<void>;
+
 export declare function agentMount(name: AgentName, options?: {
     version?: string;
 }): AgentMount | undefined;
@@ -451,9 +645,15 @@ export declare function bootstrapAgent(handle: SandboxCore, agent: AgentName, op
 
 export declare function bootstrapOpencode(handle: SandboxCore, options?: BootstrapOpencodeOptions): Promise<AgentServer>;
 
+export declare function listModels(server: SessionServer, { signal }?: CallOptions): Promise<ServerModel[]>;
+
 export declare function modelNetwork(options: ModelAddress): NetworkPolicy;
 
 export declare function modelUrl({ url: given, name }: Pick<ModelAddress, 'url' | 'name'>): string;
+
+export declare function newMessageId(now?: number): string;
+
+export declare function openSession(server: SessionServer, { sessionId, title, permission, signal }?: OpenSessionOptions): Promise<OpencodeSession>;
 
 export declare function openWorktree(handle: SandboxCore, options: OpenWorktreeOptions): Promise<Worktree>;
 
