@@ -21,7 +21,12 @@
 //   Attachment
 //   AuditEntry
 //   Block
+//   Bridge
 //   BridgeAddress
+//   BridgeHome
+//   BridgeOptions
+//   BridgeQuestion
+//   BridgeSchedule
 //   Chat
 //   ChatFile
 //   Choice
@@ -29,6 +34,7 @@
 //   Member
 //   ModeChoice
 //   ModeFacts
+//   NewSchedule
 //   NewThread
 //   Notice
 //   OpenAgentOptions
@@ -49,6 +55,7 @@
 //   ThreadLimits
 //   ThreadServices
 //   Threads
+//   UseSandbox
 //   UserMessage
 //   agentOpener
 //   allowed
@@ -58,6 +65,7 @@
 //   isOnlyForManagers
 //   newMessageId
 //   openAgents
+//   openBridge
 //   openThreads
 //   resolvedDirectory
 
@@ -80,8 +88,8 @@ export interface AgentAnswer {
 }
 
 export interface AgentBridge {
-    atHome(threadId: string): Promise<BridgeAddress>;
-    inSandbox(threadId: string, handle: SandboxHandle): Promise<BridgeAddress>;
+    atHome(threadId: string, useSandbox: UseSandbox): Promise<BridgeAddress>;
+    inSandbox(threadId: string, handle: SandboxHandle, directory: string): Promise<BridgeAddress>;
 }
 
 export interface AgentMessage {
@@ -240,9 +248,38 @@ export type Block = {
     readonly file: ChatFile;
 };
 
+export interface Bridge extends AgentBridge, AsyncDisposable {
+    revoke(threadId: string): void;
+}
+
 export interface BridgeAddress extends AsyncDisposable {
     readonly url: string;
     readonly token: string;
+}
+
+export interface BridgeHome {
+    sendFile(threadId: string, file: ChatFile, note: string | undefined, options: CallOptions): Promise<void>;
+    ask(threadId: string, question: BridgeQuestion, options: CallOptions): Promise<string>;
+    setTitle(threadId: string, title: string, options: CallOptions): Promise<void>;
+    schedule(threadId: string, schedule: NewSchedule, options: CallOptions): Promise<BridgeSchedule>;
+    cancelSchedule(threadId: string, scheduleId: string, options: CallOptions): Promise<boolean>;
+    listSchedules(threadId: string, options: CallOptions): Promise<readonly BridgeSchedule[]>;
+}
+
+export interface BridgeOptions {
+    readonly home: BridgeHome;
+    readonly onProblem?: (threadId: string, message: string) => void;
+}
+
+export interface BridgeQuestion {
+    readonly text: string;
+    readonly choices: readonly string[];
+}
+
+export interface BridgeSchedule {
+    readonly id: string;
+    readonly when: string;
+    readonly text: string;
 }
 
 export interface Chat {
@@ -296,6 +333,11 @@ export interface ModeFacts {
     readonly provider: string;
     readonly capabilities: Capabilities;
     readonly memoryMb?: number;
+}
+
+export interface NewSchedule {
+    readonly when: string;
+    readonly text: string;
 }
 
 export interface NewThread {
@@ -515,6 +557,8 @@ export interface Threads extends AsyncDisposable {
     }): Promise<readonly SavedAuditEntry[]>;
 }
 
+export type UseSandbox = <T>(work: (handle: SandboxHandle, directory: string, signal: AbortSignal) => Promise<T>, signal: AbortSignal) => Promise<T>;
+
 export interface UserMessage {
     readonly id: string;
     readonly threadId: string;
@@ -541,6 +585,8 @@ export declare function initializeOpencodeForDirectory(resolved: ResolvedDirecto
 export declare function isOnlyForManagers(settings: Settings, action: Action): boolean;
 
 export declare function openAgents(options: AgentsOptions): Agents;
+
+export declare function openBridge({ home, onProblem }: BridgeOptions): Promise<Bridge>;
 
 export declare function openThreads(options: OpenThreadsOptions): Promise<Threads>;
 

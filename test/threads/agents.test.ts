@@ -26,6 +26,13 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => all?.close(), 60_000)
 
+/** As if the server had crashed. */
+async function killServerInside(): Promise<void> {
+  const { handle } = all.sandbox
+  for (const { execId, running } of await handle.listProcesses())
+    if (running && execId.startsWith('opencode-')) await (await handle.getProcess(execId)).kill('SIGKILL')
+}
+
 describe.skipIf(missing).each(['inside', 'home'] as const)(`an agent %s${missing ?? ''}`, (mode) => {
   let agents: Agents
   let agent: ThreadAgent
@@ -86,8 +93,13 @@ describe.skipIf(missing).each(['inside', 'home'] as const)(`an agent %s${missing
     expect(await other.has(id)).toBe(true)
     const states = await statesOf(other.answer(id))
     const { tool } = modes[mode]
-    const lines = [`${tool} completed: sleep 1; echo one`, `${tool} completed: sleep 1; echo two`, 'three']
-    expect(shown(states.at(-1)!)).toEqual(lines)
+    // At home, the tools are served by the process of the bot: a call that runs fails when another one takes over.
+    const status = mode === 'inside' ? 'completed' : '(completed|error)'
+    expect(shown(states.at(-1)!)).toEqual([
+      expect.stringMatching(`^${tool} ${status}: sleep 1; echo one$`),
+      expect.stringMatching(`^${tool} ${status}: sleep 1; echo two$`),
+      'three',
+    ])
     expect(states[0]!.blocks.length).toBeGreaterThan(0)
     expect(await statesOf(other.answer(id))).toHaveLength(1)
   }, 60_000)
@@ -157,7 +169,7 @@ describe.skipIf(missing).each(['inside', 'home'] as const)(`an agent %s${missing
 
   async function kill(): Promise<void> {
     if (mode === 'inside') {
-      await all.sandbox.handle.runCommand({ cmd: 'sh', args: ['-c', 'pkill -9 -f "[o]pencode serve"'] })
+      await killServerInside()
       return
     }
     const { pid } = JSON.parse(readFileSync(path.join(all.homeFolder, 'server.json'), 'utf8'))
@@ -170,8 +182,7 @@ describe.skipIf(missing)('agents inside', () => {
     const config = { permission: { '*': 'allow', bash: 'ask' } }
     await using agents = all.agents({ config: { ...modelConfig(modelUrl(all.model)), ...config } })
     const old = await all.registry.in().opencodePassword('web')
-    const kill = 'pkill -9 -f "[o]pencode serve"; true'
-    await all.sandbox.handle.runCommand({ cmd: 'sh', args: ['-c', kill] })
+    await killServerInside()
     await using agent = await agents.open(all.request('t2', { mode: 'inside', isShared: true }))
     expect(await all.registry.in().opencodePassword('web')).toBe(old)
     expect(agent.directory).not.toBe('/workspace')

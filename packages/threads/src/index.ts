@@ -1,9 +1,11 @@
 export { newMessageId } from '@sandkasten/opencode/session'
 export { agentOpener } from './agent-opener.ts'
 export * from './agents/index.ts'
+export * from './bridge/index.ts'
 export { defaultLimits, type ThreadLimits } from './limits.ts'
 export { type OpenThreadsOptions, openThreads } from './open-threads.ts'
 export { allowed, isOnlyForManagers } from './rights.ts'
+
 export type * from './spec/agent.ts'
 export type * from './spec/agents.ts'
 export type * from './spec/answer.ts'

@@ -1,3 +1,5 @@
+import { SandboxError } from '@sandkasten/sdk'
+
 /** A longer event ends the stream: a server in a sandbox can send anything. */
 const mostLength = 16 * 1024 * 1024
 
@@ -10,7 +12,7 @@ export async function* serverSentEvents(response: Response): AsyncGenerator<Reco
   let length = 0
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
     length += chunk.length
-    if (length > mostLength) throw new Error('An event of the server is too long.')
+    if (length > mostLength) throw new SandboxError('too_large', 'An event of the server is too long.')
     const [first, ...lines] = chunk.split('\n')
     line.push(first!)
     for (const begun of lines) {

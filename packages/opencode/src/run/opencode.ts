@@ -1,8 +1,9 @@
 import { SandboxError } from '@sandkasten/sdk'
-import { urlBelow } from '../http/basic.ts'
 import { limitedText } from '../http/limited-text.ts'
 import { longFetch } from '../http/long-fetch.ts'
 import { serverSentEvents } from '../http/server-sent-events.ts'
+import { addressOf } from '../session/call.ts'
+import { modelOf } from '../session/model.ts'
 import type { AgentEvent, RunContext } from './events.ts'
 
 const mostBytes = 64 * 1024 * 1024
@@ -14,7 +15,10 @@ export async function* promptServer(context: RunContext): AsyncGenerator<AgentEv
   yield { type: 'session', sessionId }
   const stop = new AbortController()
   const signal = AbortSignal.any([context.signal, stop.signal])
-  const events = await longFetch(address(context, 'event'), { headers: { ...context.headers }, signal })
+  const events = await longFetch(addressOf(context, { path: 'event' }), {
+    headers: { ...context.headers },
+    signal,
+  })
   const prompt = {
     parts: [{ type: 'text', text: context.prompt }],
     ...(context.model === undefined ? {} : { model: modelOf(context.model) }),
@@ -108,7 +112,7 @@ async function call(
   body: object,
   signal = context.signal,
 ): Promise<Record<string, unknown>> {
-  const response = await longFetch(address(context, path), {
+  const response = await longFetch(addressOf(context, { path }), {
     method: 'POST',
     headers: { ...context.headers, 'content-type': 'application/json' },
     body: JSON.stringify(body),
@@ -128,25 +132,10 @@ async function call(
 
 /** Best effort: the server may be gone, which ended the prompt, too. */
 async function abort(context: RunContext, sessionId: string): Promise<void> {
-  const url = address(context, `session/${encodeURIComponent(sessionId)}/abort`)
+  const url = addressOf(context, { path: `session/${encodeURIComponent(sessionId)}/abort` })
   const signal = AbortSignal.timeout(abortMs)
   const response = await longFetch(url, { method: 'POST', headers: { ...context.headers }, signal }).catch(
     () => undefined,
   )
   await response?.body?.cancel()
-}
-
-function address({ url, directory }: RunContext, path: string): URL {
-  const address = urlBelow(url, path)
-  address.searchParams.set('directory', directory)
-  return address
-}
-
-function modelOf(model: string): { providerID: string; modelID: string } {
-  const [, providerID, modelID] = /^([^/]+)\/(.+)$/s.exec(model) ?? []
-  if (modelID === undefined)
-    throw new SandboxError('invalid_argument', 'The model of opencode has the form provider/model.', {
-      hint: 'For example anthropic/claude-sonnet.',
-    })
-  return { providerID: providerID!, modelID }
 }

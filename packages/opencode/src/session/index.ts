@@ -1,6 +1,7 @@
 export type { SessionServer } from './call.ts'
 export type { FollowOptions } from './follow.ts'
 export type { HistoryOptions, HistoryPage } from './history.ts'
+export { addMcpServer } from './mcp.ts'
 export { newMessageId } from './message-id.ts'
 export type {
   FilePart,
@@ -11,16 +12,14 @@ export type {
   TextPart,
   ToolPart,
 } from './messages.ts'
+export { listModels, type ServerModel } from './model.ts'
 export type { PermissionRequest, QuestionRequest, SessionQuestion } from './requests.ts'
 export {
-  addMcpServer,
   type FileDiff,
-  listModels,
   type OpencodeSession,
   type OpenSessionOptions,
   openSession,
   type ReplyOptions,
-  type ServerModel,
   type SessionPrompt,
 } from './session.ts'
 export type { SessionState, SessionStatus } from './view.ts'

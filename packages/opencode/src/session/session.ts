@@ -7,7 +7,8 @@ import { type HistoryOptions, type HistoryPage, readHistory, readHistoryFrom } f
 import { limits } from './limits.ts'
 import { isMessageId, textPartId } from './message-id.ts'
 import { readMessage, type SessionMessage } from './messages.ts'
-import { fieldsOf, idIf, lineOf, listOf, numberIf, textIf, textOf } from './read.ts'
+import { modelOf } from './model.ts'
+import { fieldsOf, idIf, lineOf, listOf, numberIf, textOf } from './read.ts'
 import { type PermissionRequest, type QuestionRequest, readPermissions, readQuestions } from './requests.ts'
 import type { SessionBase, SessionState, SessionStatus } from './view.ts'
 
@@ -206,7 +207,7 @@ class HttpSession implements OpencodeSession {
     return this.#own(readQuestions(value), signal)
   }
 
-  replyPermission(
+  async replyPermission(
     id: string,
     reply: 'once' | 'always' | 'reject',
     { message, signal }: ReplyOptions = {},
@@ -215,11 +216,15 @@ class HttpSession implements OpencodeSession {
     return this.#reply(`permission/${checked(id)}/reply`, body, signal)
   }
 
-  replyQuestion(id: string, answers: readonly string[][], { signal }: CallOptions = {}): Promise<boolean> {
+  async replyQuestion(
+    id: string,
+    answers: readonly string[][],
+    { signal }: CallOptions = {},
+  ): Promise<boolean> {
     return this.#reply(`question/${checked(id)}/reply`, { answers }, signal)
   }
 
-  rejectQuestion(id: string, { signal }: CallOptions = {}): Promise<boolean> {
+  async rejectQuestion(id: string, { signal }: CallOptions = {}): Promise<boolean> {
     return this.#reply(`question/${checked(id)}/reject`, {}, signal)
   }
 
@@ -284,53 +289,4 @@ function checked(requestId: string): string {
   if (idIf(requestId) === undefined)
     throw new SandboxError('invalid_argument', 'The id of the request is invalid.')
   return requestId
-}
-
-export function modelOf(model: string): { providerID: string; modelID: string } {
-  const [, providerID, modelID] = /^([^/]+)\/(.+)$/s.exec(model) ?? []
-  if (modelID === undefined)
-    throw new SandboxError('invalid_argument', 'The model of opencode has the form provider/model.', {
-      hint: 'For example anthropic/claude-sonnet.',
-    })
-  return { providerID: providerID!, modelID }
-}
-
-export interface ServerModel {
-  /** `provider/model`. */
-  readonly id: string
-  readonly name: string
-}
-
-/** The models that the server can use. */
-export async function listModels(
-  server: SessionServer,
-  { signal }: CallOptions = {},
-): Promise<ServerModel[]> {
-  const { value } = await callServer(server, { path: 'config/providers', signal })
-  const providers = listOf(fieldsOf(value).providers, 200).map(fieldsOf)
-  const models = providers.flatMap(({ id, models: all }) =>
-    Object.entries(fieldsOf(all)).flatMap(([key, model]) => {
-      const provider = textIf(id, 200)
-      const name = lineOf(fieldsOf(model).name ?? key, 200)
-      return provider === undefined || key.length > 200 ? [] : [{ id: `${provider}/${key}`, name }]
-    }),
-  )
-  return models.slice(0, limits.models)
-}
-
-/** Adds an MCP server for sessions of this directory. A later call with the same name replaces it. */
-export async function addMcpServer(
-  server: SessionServer,
-  name: string,
-  config: Readonly<Record<string, unknown>>,
-  { signal }: CallOptions = {},
-): Promise<void> {
-  const body = { name, config }
-  const { value } = await callServer(server, { method: 'POST', path: 'mcp', body, signal })
-  const { status, error } = fieldsOf(fieldsOf(value)[name])
-  if (status !== 'connected')
-    throw new SandboxError(
-      'unavailable',
-      `opencode is not connected to the tools “${name}”: ${lineOf(error ?? status, 300)}.`,
-    )
 }

@@ -193,7 +193,7 @@ export class SessionView {
     if (this.#chars > limits.totalChars) throw tooLarge()
   }
 
-  /** A text that is not complete in the base: the longer one that was known stays. */
+  /** The base has texts without their last pieces, so a longer text that was known stays. */
   #kept(part: MessagePart, known: MessagePart | undefined): MessagePart {
     if (part.type !== 'text' || part.isComplete) return part
     this.#gaps.add(part.id)

@@ -50,8 +50,8 @@ export function openAgents(options: AgentsOptions): Agents {
 }
 
 /**
- * Makes opencode ready for a thread’s folder, and returns a function with the way to it: inside the sandbox, its own
- * address, password and folder; at home, the local server with an empty folder of the thread.
+ * Makes opencode ready for the folder of a thread, and returns a function with the way to it. Inside the sandbox, this is
+ * the server’s own address, password and folder. At home, it is the local server with an empty folder of the thread.
  */
 export async function initializeOpencodeForDirectory(
   resolved: ResolvedDirectory,
@@ -105,7 +105,7 @@ async function connectBridge(
   if (!bridge) return undefined
   let address: BridgeAddress | undefined
   try {
-    address = await bridge.inSandbox(threadId, sandbox.handle)
+    address = await bridge.inSandbox(threadId, sandbox.handle, server.directory)
     await addMcpServer(server, 'thread', mcpConfig(address), { signal })
     return address
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { AgentCredential } from '@sandkasten/opencode'
 import type { NamedSandbox, ScopedRegistry } from '@sandkasten/registry'
 import type { Environment, SandboxHandle } from '@sandkasten/sdk'
+import type { UseSandbox } from '../bridge/index.ts'
 import type { AgentMode } from '../spec/agent.ts'
 import type { AgentModeSetting } from './mode.ts'
 
@@ -31,10 +32,10 @@ export interface AgentsOptions {
 
 /** MCP tools of one thread. */
 export interface AgentBridge {
-  /** For an agent at home. */
-  atHome(threadId: string): Promise<BridgeAddress>
+  /** For an agent at home. `useSandbox` reads the files that it sends. */
+  atHome(threadId: string, useSandbox: UseSandbox): Promise<BridgeAddress>
   /** Reachable from programs in the sandbox, until the address is disposed. */
-  inSandbox(threadId: string, handle: SandboxHandle): Promise<BridgeAddress>
+  inSandbox(threadId: string, handle: SandboxHandle, directory: string): Promise<BridgeAddress>
 }
 
 export interface BridgeAddress extends AsyncDisposable {

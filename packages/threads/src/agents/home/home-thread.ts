@@ -36,7 +36,13 @@ export async function openHomeThread(
   stack.use(tools)
   await addMcpServer(server, 'sandbox', mcpConfig({ url: tools.url, token }), { signal })
   if (bridge) {
-    const thread = await bridge.atHome(threadId)
+    const thread = await bridge.atHome(threadId, (work, both) =>
+      source.use(
+        ({ handle, directory: project, signal: ended }) =>
+          work(handle, project, AbortSignal.any([both, ended])),
+        { signal: both, repeatable: true },
+      ),
+    )
     stack.use(thread)
     await addMcpServer(server, 'thread', mcpConfig(thread), { signal })
   }
