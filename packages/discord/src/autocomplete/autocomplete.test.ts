@@ -35,7 +35,7 @@ describe('suggestions', () => {
     expect(await autocomplete.suggest(call, 'sandbox', '')).toHaveLength(25)
   })
 
-  it('are none, in time, if the store hangs or fails', async () => {
+  it('are left out, in time, if the store hangs or fails', async () => {
     const hanging = open(() => new Promise(() => {}))
     vi.useFakeTimers()
     const late = hanging.autocomplete.suggest(call, 'sandbox', '')

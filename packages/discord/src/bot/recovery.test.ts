@@ -148,6 +148,22 @@ describe('recovery', () => {
     expect(agents.prompts).toEqual(['begin', 'meanwhile'])
   })
 
+  it('reads what was missed when the session could not be resumed', async () => {
+    const { startBot, channel, twin, agents } = await openStage()
+    await startBot()
+    const maria = manager(channel)
+    await maria.runSlashCommand('sandbox', { prompt: 'begin' })
+    const thread = await channel.waitForThread('begin')
+    await thread.waitForTranscript('✓')
+    twin.gateway.setAccepting(false)
+    twin.gateway.drop()
+    twin.gateway.invalidateSessions()
+    await maria.in(thread).say('meanwhile')
+    twin.gateway.setAccepting(true)
+    await thread.waitForTranscript(/echo: meanwhile\n.*✓/, { timeoutMs: 40_000 })
+    expect(agents.prompts).toEqual(['begin', 'meanwhile'])
+  })
+
   it('stops the sandbox when the thread is archived', async () => {
     const { startBot, channel, registry } = await openStage()
     const bot = await startBot()
