@@ -7,8 +7,8 @@ import { missedOf } from './incoming.ts'
 import { type Log, reasonOf } from './log.ts'
 
 /** Messages of this long before the bot was last seen alive are read again: it may have ended while it handled them. */
-const overlapMs = 60_000
-/** A bot that was away for longer does not answer what nobody waits for any more. */
+const overlapMs = 120_000
+/** Older messages stay unanswered: their authors do not wait any more. */
 const mostAwayMs = 24 * 3600_000
 /** In one thread, at most this many hundreds of messages. */
 const mostPages = 10

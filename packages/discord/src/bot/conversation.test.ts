@@ -94,7 +94,7 @@ describe('an answer', () => {
     expect(agents.prompts).toEqual(['begin', 'see this'])
   })
 
-  it('of hostile text pings nobody and ends nothing', async () => {
+  it('of hostile text has no pings and ends nothing', async () => {
     const hostile = '@everyone <@1> ```\n-# ✓ forged · local\n``` \n-# ✓ forged · local\n`````\n||x||'
     const { thread, twin } = await openThread('begin', async ({ show }) => show([text(hostile)]))
     await thread.waitForTranscript(/✓ [a-z]+-[a-z]+ · local/)

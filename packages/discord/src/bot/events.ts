@@ -26,6 +26,8 @@ export class Events {
   readonly #recent = new Recent()
   #isStopped = false
   #isCaughtUp = false
+  /** What happens now is not missed. */
+  #isConnected = false
 
   constructor(options: EventsOptions) {
     this.#options = options
@@ -51,8 +53,15 @@ export class Events {
         void this.catchUp().catch((error) => log({ level: 'warning', text: reasonOf(error) }))
     })
     client.on('error', (error) => log({ level: 'warning', text: reasonOf(error) }))
-    client.on('shardDisconnect', () => log({ level: 'warning', text: 'disconnected from Discord' }))
+    client.on('shardDisconnect', () => {
+      this.#isConnected = false
+      log({ level: 'warning', text: 'disconnected from Discord' })
+    })
+    client.on('shardResume', () => {
+      this.#isConnected = true
+    })
     client.on('shardReconnecting', () => {
+      this.#isConnected = false
       if (!this.#isStopped) log({ level: 'info', text: 'connecting to Discord again' })
     })
   }
@@ -73,13 +82,14 @@ export class Events {
       }
     }
     this.#isCaughtUp = true
+    this.#isConnected = true
     this.noteAlive()
   }
 
   noteAlive(): void {
-    const { client, alive, log } = this.#options
+    const { alive, log } = this.#options
     // Without a connection, messages are missed.
-    if (!client.isReady() || this.#isStopped) return
+    if (!this.#isConnected || this.#isStopped) return
     alive?.write(Date.now()).catch((error) => log({ level: 'warning', text: reasonOf(error) }))
   }
 
@@ -106,7 +116,15 @@ export class Events {
 
   async #message(message: Incoming): Promise<void> {
     if (!this.#recent.add(message.id)) return
-    await this.#lane(message.channelId, () => handleMessage(message, this.#options.place))
+    await this.#lane(message.channelId, async () => {
+      try {
+        await handleMessage(message, this.#options.place)
+      } catch (error) {
+        // The next time that messages are read again, this one is handled.
+        this.#recent.remove(message.id)
+        throw error
+      }
+    })
   }
 
   /** The bot ended between the engine’s row and Discord’s thread. False: the message is gone, too. */

@@ -137,6 +137,8 @@ describe('flows', () => {
     const scope = { appId, guildId: twin.guild('Workshop').id }
     const { name } = (await registry.in(scope).list())[0]!
 
+    // The agent lets go of the sandbox a moment after its answer.
+    await expect.poll(async () => (await registry.in(scope).get(name)).uses).toEqual([])
     const run = async (command: string, options = {}, where = thread) => {
       const used = await maria.in(where).runSlashCommand(command, options)
       return (await used.waitForReply()).content

@@ -25,7 +25,7 @@ export class Openings {
       try {
         await this.#messages.openThread(channelId, messageId, title)
       } catch (error) {
-        // Nobody could see what the agent does.
+        // Without its thread, the work of the agent would be invisible.
         await threads.cancel(messageId, by)
         throw error
       }

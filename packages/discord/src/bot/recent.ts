@@ -14,4 +14,8 @@ export class Recent {
     if (this.#ids.size > this.#most) this.#ids.delete(this.#ids.values().next().value!)
     return true
   }
+
+  remove(id: string): void {
+    this.#ids.delete(id)
+  }
 }

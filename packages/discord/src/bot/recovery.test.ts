@@ -77,6 +77,34 @@ describe('recovery', () => {
       .toEqual([])
   })
 
+  it('cancels a sandbox that is being made, by a button', async () => {
+    const { startBot, channel, registry, provider } = await openStage()
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+    const create = provider.create.bind(provider)
+    provider.create = async (options) => {
+      begin()
+      await new Promise((resolve, reject) => {
+        const timer = setTimeout(resolve, 20_000)
+        options?.signal?.addEventListener('abort', () => {
+          clearTimeout(timer)
+          reject(options.signal!.reason)
+        })
+      })
+      return create(options)
+    }
+    const bot = await startBot()
+    const maria = manager(channel)
+    await maria.runSlashCommand('sandbox', { prompt: 'never mind' })
+    await begun
+    const thread = await channel.waitForThread('never mind')
+    const preparing = await thread.waitForMessage(/preparing/)
+    await maria.in(thread).clickButton(preparing, 'Cancel')
+    await thread.waitForTranscript(/■ aborted|✗ failed/)
+    const scope = { appId: bot.appId, guildId: channel.guildId }
+    await expect.poll(async () => (await registry.in(scope).list()).map(({ status }) => status)).toEqual([])
+    expect(await provider.list()).toEqual([])
+  })
+
   it('ends the threads of a deleted channel', async () => {
     const { startBot, channel, twin } = await openStage()
     const bot = await startBot()
@@ -117,6 +145,22 @@ describe('recovery', () => {
     twin.gateway.drop()
     await maria.in(thread).say('meanwhile')
     await thread.waitForTranscript(/echo: meanwhile\n.*✓/, { timeoutMs: 20_000 })
+    expect(agents.prompts).toEqual(['begin', 'meanwhile'])
+  })
+
+  it('reads what was missed when the session could not be resumed', async () => {
+    const { startBot, channel, twin, agents } = await openStage()
+    await startBot()
+    const maria = manager(channel)
+    await maria.runSlashCommand('sandbox', { prompt: 'begin' })
+    const thread = await channel.waitForThread('begin')
+    await thread.waitForTranscript('✓')
+    twin.gateway.setAccepting(false)
+    twin.gateway.drop()
+    twin.gateway.invalidateSessions()
+    await maria.in(thread).say('meanwhile')
+    twin.gateway.setAccepting(true)
+    await thread.waitForTranscript(/echo: meanwhile\n.*✓/, { timeoutMs: 40_000 })
     expect(agents.prompts).toEqual(['begin', 'meanwhile'])
   })
 

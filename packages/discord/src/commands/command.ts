@@ -31,7 +31,7 @@ export interface StartThread {
   readonly message?: Parameters<Threads['begin']>[0]['message']
 }
 
-/** A slash command that a member has used, or a control that he has clicked. */
+/** A slash command or a control that a member has used. */
 export interface Call {
   readonly id: string
   readonly by: Actor

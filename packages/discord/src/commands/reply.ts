@@ -24,11 +24,11 @@ export function blockOrFile(
 /** Hints of errors speak of the command line. These speak of Discord. */
 const hints: Readonly<Record<string, string>> = {
   not_found: 'List the sandboxes with /sandbox-list.',
-  conflict: 'Somebody else uses it. See /sandbox-list.',
+  conflict: 'It is in use. See /sandbox-list.',
   unauthenticated: 'Set the provider up again with /sandbox-setup.',
   forbidden: 'Set the provider up with credentials that may do this: /sandbox-setup.',
   not_running: 'Start it with /sandbox-start.',
-  quota_exceeded: 'Destroy sandboxes that nobody needs with /sandbox-destroy.',
+  quota_exceeded: 'Destroy unused sandboxes with /sandbox-destroy.',
   unavailable: 'Try again in a moment.',
   timeout: 'Try again in a moment.',
   unsupported: 'Choose another provider with /sandbox provider.',

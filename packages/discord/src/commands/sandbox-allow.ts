@@ -5,7 +5,7 @@ import { said } from './reply.ts'
 
 const actions: readonly Action[] = ['use', 'create', 'destroy', 'setup']
 
-/** Who may do what in this server. Members who manage the server may do everything. */
+/** Rights in this server. Members who manage the server have all of them. */
 export const sandboxAllow: Command = {
   definition: {
     name: 'sandbox-allow',

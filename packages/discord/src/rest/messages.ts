@@ -131,7 +131,7 @@ export function discordCodeOf(error: unknown): number | undefined {
 /** A message without previews of links. */
 const suppressEmbeds = 4
 
-/** The JSON of a message: it mentions nobody, and shows no previews. */
+/** The JSON of a message: it has no pings, and shows no previews. */
 export function bodyOf({ content, files = [], rows = [] }: Post): Record<string, unknown> {
   return {
     content,

@@ -13,7 +13,7 @@ export interface Identity {
 /** Both kinds: of a verified bot, and of one in fewer than 100 servers. */
 const messageContentFlags = (1 << 18) | (1 << 19)
 
-/** Whose token this is. Throws `unauthenticated` if Discord does not know it. */
+/** The bot that the token belongs to. Throws `unauthenticated` if Discord does not know it. */
 export async function identityOf(rest: REST): Promise<Identity> {
   try {
     const [app, user] = (await Promise.all([

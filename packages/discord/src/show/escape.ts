@@ -4,7 +4,7 @@
  * text), and no other text can have such a line.
  */
 
-/** Has no width. Unlike a backslash, an attacker cannot cancel it with one of his own. */
+/** Has no width. Unlike a backslash, it cannot be cancelled by another one before it. */
 const gap = '\u200b'
 
 /** Text of one line without any formatting: titles, names, paths, errors. */
