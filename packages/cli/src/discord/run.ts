@@ -24,7 +24,9 @@ export async function run(options: AgentChoice): Promise<number> {
   const { openThreads } = await import('@sandkasten/threads')
   await using opened = await openHere()
   const { registry } = opened
-  await using agents = await agentsHere(path.join(data, 'threads', 'discord'), options)
+  const onProblem = (threadId: string, message: string) =>
+    log({ level: 'warning', text: `thread ${threadId}: ${message}` })
+  await using agents = await agentsHere(path.join(data, 'threads', 'discord'), { ...options, onProblem })
   const folder = path.join(data, 'discord')
   await using bot: Bot = await createBot({
     token,

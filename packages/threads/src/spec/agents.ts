@@ -38,11 +38,25 @@ export interface AgentPlace {
 
 /** What an agent may ask of its thread, and nothing else. Each call has an id: the same id twice is one call. */
 export interface ThreadServices {
-  sendFile(callId: string, file: ChatFile, options?: CallOptions): Promise<void>
+  /** `note`: one line of the agent about the file. */
+  sendFile(callId: string, file: ChatFile, options?: CallOptions & { readonly note?: string }): Promise<void>
   ask(callId: string, question: AskedQuestion, options?: CallOptions): Promise<AgentReply>
   setTitle(title: string): Promise<void>
-  /** The text becomes a message of the thread at that time. */
-  schedule(callId: string, message: { readonly at: Date; readonly text: string }): Promise<void>
+  /** The text becomes a message of the thread at that time, and with `everyMs` again and again. */
+  schedule(callId: string, message: ScheduledText): Promise<ScheduledMessage>
+  listSchedules(): Promise<readonly ScheduledMessage[]>
+  /** False: the thread has no scheduled message with this id. */
+  cancelSchedule(id: string): Promise<boolean>
+}
+
+export interface ScheduledText {
+  readonly at: Date
+  readonly everyMs?: number
+  readonly text: string
+}
+
+export interface ScheduledMessage extends ScheduledText {
+  readonly id: string
 }
 
 export interface AskedQuestion {

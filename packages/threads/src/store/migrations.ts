@@ -55,6 +55,7 @@ const migrations: readonly Migration[] = [
       await table(db, 'thread_schedules', {
         texts: ['id', 'app_id', 'thread_id', 'text'],
         numbers: ['due_at', 'created_at'],
+        nullableNumbers: ['every_ms'],
         key: ['id'],
       })
       await table(db, 'thread_settings', {

@@ -36,6 +36,28 @@ export class ScheduleRows {
     })
   }
 
+  async list(threadId: string): Promise<ScheduleRow[]> {
+    return await this.#db
+      .selectFrom('thread_schedules')
+      .selectAll()
+      .where('app_id', '=', this.#appId)
+      .where('thread_id', '=', threadId)
+      .orderBy('due_at')
+      .limit(100)
+      .execute()
+  }
+
+  /** False: the thread has no schedule with this id. */
+  async remove(threadId: string, id: string): Promise<boolean> {
+    const { numDeletedRows } = await this.#db
+      .deleteFrom('thread_schedules')
+      .where('app_id', '=', this.#appId)
+      .where('thread_id', '=', threadId)
+      .where('id', '=', id)
+      .executeTakeFirst()
+    return Number(numDeletedRows) > 0
+  }
+
   async removeOf(threadId: string): Promise<void> {
     await this.#db
       .deleteFrom('thread_schedules')
@@ -55,10 +77,11 @@ export class ScheduleRows {
       .limit(100)
       .execute()
     const threads: string[] = []
-    for (const { id, thread_id, text } of due) {
+    for (const { id, thread_id, text, due_at, every_ms } of due) {
+      const message = `schedule:${id}:${due_at}`
       const isFired = await this.#db.transaction().execute(async (trx) => {
         const turn = {
-          ...{ id: `schedule:${id}`, app_id: this.#appId, thread_id, message_id: `schedule:${id}` },
+          ...{ id: message, app_id: this.#appId, thread_id, message_id: message },
           ...{ state: 'queued' as const, is_final: 0, is_aborted: 0, text, files: '[]' },
           ...{ by_id: 'schedule', by_name: 'schedule', agent_message_id: null, ending: null },
           ...{ model: null, cost_micro_usd: null },
@@ -71,7 +94,14 @@ export class ScheduleRows {
           if (SandboxError.is(error, 'quota_exceeded')) return false
           throw error
         }
-        await trx.deleteFrom('thread_schedules').where('id', '=', id).execute()
+        if (every_ms === null) await trx.deleteFrom('thread_schedules').where('id', '=', id).execute()
+        // What was missed while no process ran is due once.
+        else
+          await trx
+            .updateTable('thread_schedules')
+            .set({ due_at: Math.max(due_at + Number(every_ms), now + Number(every_ms) / 2) })
+            .where('id', '=', id)
+            .execute()
         return true
       })
       if (isFired) threads.push(thread_id)

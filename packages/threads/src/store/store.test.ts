@@ -119,7 +119,7 @@ describeOnEachDatabase('the store of threads', (place) => {
   it('makes one message of a due schedule', async () => {
     const store = await openStore(await place(), 'bot')
     await store.threads.insert(thread('t1'), limits)
-    const schedule = { id: 's1', thread_id: 't1', text: 'later', due_at: 100, created_at: 1 }
+    const schedule = { id: 's1', thread_id: 't1', text: 'later', due_at: 100, every_ms: null, created_at: 1 }
     await store.schedules.insert(schedule, 1)
     await store.schedules.insert(schedule, 1)
     await expect(store.schedules.insert({ ...schedule, id: 's2' }, 1)).rejects.toMatchObject({
@@ -129,6 +129,13 @@ describeOnEachDatabase('the store of threads', (place) => {
     expect(await store.schedules.fire(100, 5)).toEqual(['t1'])
     expect(await store.schedules.fire(100, 5)).toEqual([])
     expect(await store.turns.open('t1')).toMatchObject([{ text: 'later', by_id: 'schedule' }])
+    await store.schedules.insert({ ...schedule, id: 's3', every_ms: 50 }, 1)
+    expect(await store.schedules.fire(1000, 5)).toEqual(['t1'])
+    expect(await store.schedules.list('t1')).toMatchObject([{ id: 's3', due_at: 1025 }])
+    expect(await store.schedules.fire(1025, 5)).toEqual(['t1'])
+    expect(await store.schedules.remove('t2', 's3')).toBe(false)
+    expect(await store.schedules.remove('t1', 's3')).toBe(true)
+    expect(await store.schedules.fire(9999, 5)).toEqual([])
     await store.close()
   })
 

@@ -121,6 +121,8 @@ export interface ScheduleRow {
   thread_id: string
   text: string
   due_at: number
+  /** Null: once. */
+  every_ms: number | null
   created_at: number
 }
 
