@@ -333,6 +333,7 @@ export declare const OPENCODE_PORT = 7777;
 
 export interface OpenSessionOptions extends CallOptions {
     readonly sessionId?: string;
+    readonly forkOf?: string;
     readonly title?: string;
     readonly permission?: readonly PermissionRule[];
 }
@@ -653,7 +654,7 @@ export declare function modelUrl({ url: given, name }: Pick<ModelAddress, 'url' 
 
 export declare function newMessageId(now?: number): string;
 
-export declare function openSession(server: SessionServer, { sessionId, title, permission, signal }?: OpenSessionOptions): Promise<OpencodeSession>;
+export declare function openSession(server: SessionServer, { sessionId, forkOf, title, permission, signal }?: OpenSessionOptions): Promise<OpencodeSession>;
 
 export declare function openWorktree(handle: SandboxCore, options: OpenWorktreeOptions): Promise<Worktree>;
 

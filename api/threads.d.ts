@@ -47,6 +47,8 @@
 //   SandboxOptions
 //   SavedAuditEntry
 //   SavedPost
+//   ScheduledMessage
+//   ScheduledText
 //   Settings
 //   SettingsPlace
 //   ShellResult
@@ -68,6 +70,7 @@
 //   openBridge
 //   openThreads
 //   resolvedDirectory
+//   servicesHome
 
 export type Action = 'use' | 'create' | 'destroy' | 'setup';
 
@@ -152,6 +155,7 @@ export interface AgentRequest {
     readonly sandbox: NamedSandbox;
     readonly mode?: AgentMode;
     readonly sessionId?: string;
+    readonly forkOf?: string;
     readonly directory?: string;
     readonly title?: string;
     readonly isShared?: boolean;
@@ -438,6 +442,16 @@ export interface SavedPost {
     readonly postId?: string;
 }
 
+export interface ScheduledMessage extends ScheduledText {
+    readonly id: string;
+}
+
+export interface ScheduledText {
+    readonly at: Date;
+    readonly everyMs?: number;
+    readonly text: string;
+}
+
 export interface Settings {
     readonly allowed: Readonly<Partial<Record<Action, Allowed>>>;
     readonly provider?: string;
@@ -503,13 +517,14 @@ export interface ThreadLimits {
 }
 
 export interface ThreadServices {
-    sendFile(callId: string, file: ChatFile, options?: CallOptions): Promise<void>;
+    sendFile(callId: string, file: ChatFile, options?: CallOptions & {
+        readonly note?: string;
+    }): Promise<void>;
     ask(callId: string, question: AskedQuestion, options?: CallOptions): Promise<AgentReply>;
     setTitle(title: string): Promise<void>;
-    schedule(callId: string, message: {
-        readonly at: Date;
-        readonly text: string;
-    }): Promise<void>;
+    schedule(callId: string, message: ScheduledText): Promise<ScheduledMessage>;
+    listSchedules(): Promise<readonly ScheduledMessage[]>;
+    cancelSchedule(id: string): Promise<boolean>;
 }
 
 export interface Threads extends AsyncDisposable {
@@ -594,3 +609,5 @@ export declare function resolvedDirectory({ record, handle }: NamedSandbox, opti
     readonly workingDirectory?: string;
     readonly appId?: string;
 }): ResolvedDirectory;
+
+export declare function servicesHome(services: ReadonlyMap<string, ThreadServices>): BridgeHome;

@@ -199,6 +199,26 @@ describe.skipIf(missing)('agents inside', () => {
 })
 
 describe.skipIf(missing)('agents at home', () => {
+  it('continue in a copy of a session, with rules of its own', async () => {
+    await using agents = all.agents()
+    all.model.script = () => ({ text: 'noted' })
+    await using one = await agents.open(all.request('f1', { mode: 'home' }))
+    await ask(one, 'the word is pineapple')
+    await using two = await agents.open(all.request('f2', { mode: 'home', forkOf: one.sessionId }))
+    expect(two.sessionId).not.toBe(one.sessionId)
+    all.model.script = () => ({ text: 'recalled' })
+    const { last } = await ask(two, 'what is the word?')
+    expect(shown(last).at(-1)).toBe('recalled')
+    expect(JSON.stringify(all.model.requests.at(-1)!.messages)).toContain('pineapple')
+    // The copy offers tools of its own sandbox, and none of this machine.
+    const { tools } = all.model.requests.at(-1)!
+    expect(tools).toContain('sandbox_run_command')
+    expect(tools).not.toContain('bash')
+    all.model.script = () => ({ text: 'fine' })
+    await ask(one, 'go on')
+    expect(JSON.stringify(all.model.requests.at(-1)!.messages)).not.toContain('what is the word')
+  }, 120_000)
+
   it('find the server that a killed bot has left, and end it when they close', async () => {
     const left = all.agents()
     await left.open(all.request('t3', { mode: 'home' }))

@@ -13,15 +13,16 @@ export function agentOpener(
   return {
     newMessageId: () => newMessageId(),
     open(place, { signal, onStep } = {}) {
-      const { threadId, hold, sandboxes, mode, directory, isShared, forkOf } = place
+      const { threadId, hold, sandboxes, mode, sessionId, directory, isShared, forkOf } = place
       services.set(threadId, place.services)
-      // The copy of the sandbox has the session of an agent inside. One at home begins a new session.
-      const sessionId = place.sessionId ?? (forkOf?.mode === 'inside' ? forkOf.sessionId : undefined)
+
       return agents.open({
         ...{ threadId, sandboxes, sandbox: hold, isShared },
         ...(mode !== undefined && { mode }),
         ...(sessionId !== undefined && { sessionId }),
         ...(directory !== undefined && { directory }),
+        // The copy of the sandbox has the session of an agent inside.
+        ...(forkOf?.mode === 'home' && { forkOf: forkOf.sessionId }),
         ...(onStep && { onProgress: onStep }),
         ...(signal && { signal }),
       })

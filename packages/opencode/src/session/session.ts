@@ -15,6 +15,8 @@ import type { SessionBase, SessionState, SessionStatus } from './view.ts'
 export interface OpenSessionOptions extends CallOptions {
   /** Opens this session. Throws `not_found` if the server does not have it. Default: a new one. */
   readonly sessionId?: string
+  /** Makes a copy of this session, with its messages so far. Throws `not_found` if the server does not have it. */
+  readonly forkOf?: string
   /** For a new session. Without one, opencode asks its model for a title. */
   readonly title?: string
   /** Rules of a new session. They win over all configuration. */
@@ -76,10 +78,13 @@ export interface ReplyOptions extends CallOptions {
 
 export async function openSession(
   server: SessionServer,
-  { sessionId, title, permission, signal }: OpenSessionOptions = {},
+  { sessionId, forkOf, title, permission, signal }: OpenSessionOptions = {},
 ): Promise<OpencodeSession> {
-  if (sessionId !== undefined && idIf(sessionId) === undefined)
-    throw new SandboxError('invalid_argument', 'The id of the session is invalid.')
+  for (const given of [sessionId, forkOf])
+    if (given !== undefined && idIf(given) === undefined)
+      throw new SandboxError('invalid_argument', 'The id of the session is invalid.')
+  if (sessionId === undefined && forkOf !== undefined)
+    return new HttpSession(server, await forked(server, forkOf, permission, signal))
   const body = { ...(title !== undefined && { title }), ...(permission && { permission }) }
   const { value } =
     sessionId === undefined
@@ -89,6 +94,38 @@ export async function openSession(
   if (id === undefined || (sessionId !== undefined && sessionId !== id))
     throw new SandboxError('provider_error', 'opencode’s answer is no session.')
   return new HttpSession(server, id)
+}
+
+/**
+ * opencode copies the messages. The copy has no rules, and works in the folder of the first session with the tools there,
+ * so both are changed before any prompt, and checked.
+ */
+async function forked(
+  server: SessionServer,
+  forkOf: string,
+  permission: readonly PermissionRule[] | undefined,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const post = { method: 'POST' as const, path: `session/${forkOf}/fork`, body: {}, signal }
+  const id = idIf(fieldsOf((await callServer(server, post)).value).id)
+  if (id === undefined) throw new SandboxError('provider_error', 'opencode’s answer is no session.')
+  const move = { sessionID: id, destination: { directory: server.directory } }
+  await callServer(server, {
+    method: 'POST',
+    path: 'experimental/control-plane/move-session',
+    body: move,
+    signal,
+  })
+  const { directory } = fieldsOf((await callServer(server, { path: `session/${id}`, signal })).value)
+  if (directory !== server.directory)
+    throw new SandboxError('provider_error', 'opencode did not move the copied session to its folder.')
+  if (permission) {
+    const patch = { method: 'PATCH' as const, path: `session/${id}`, body: { permission }, signal }
+    const rules = fieldsOf((await callServer(server, patch)).value).permission
+    if (!Array.isArray(rules) || rules.length < permission.length)
+      throw new SandboxError('provider_error', 'opencode did not take the rules of the copied session.')
+  }
+  return id
 }
 
 const acceptMs = 10_000

@@ -122,7 +122,7 @@ async function openHome(
   options: AgentsOptions,
   home: HomeServer,
 ): Promise<ThreadAgent> {
-  const { sandbox, sessionId, title, signal } = request
+  const { sandbox, sessionId, forkOf, title, signal } = request
   await using stack = new AsyncDisposableStack()
   const thread = await openHomeThread(request, options, home)
   stack.defer(() => thread.close())
@@ -135,6 +135,7 @@ async function openHome(
   })
   const session = await openOrReplace(access(), {
     sessionId,
+    forkOf,
     title,
     permission: thread.permission,
     signal,
@@ -151,12 +152,12 @@ async function openHome(
 /** The session may be gone with the disk that it was on. */
 async function openOrReplace(
   server: SessionServer,
-  { sessionId, ...rest }: OpenSessionOptions,
+  { sessionId, forkOf, ...rest }: OpenSessionOptions,
 ): Promise<OpencodeSession> {
   try {
-    return await openSession(server, { ...rest, ...(sessionId !== undefined && { sessionId }) })
+    return await openSession(server, { ...rest, sessionId, forkOf })
   } catch (error) {
-    if (sessionId === undefined || !SandboxError.is(error, 'not_found')) throw error
+    if ((sessionId ?? forkOf) === undefined || !SandboxError.is(error, 'not_found')) throw error
     return openSession(server, rest)
   }
 }

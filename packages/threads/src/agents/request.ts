@@ -51,6 +51,8 @@ export interface AgentRequest {
   /** Of an earlier `open` for this thread. */
   readonly mode?: AgentMode
   readonly sessionId?: string
+  /** At home: the session begins as a copy of this one, if it has none of its own. */
+  readonly forkOf?: string
   readonly directory?: string
   /** The title of a new session. Default: the agent’s model finds one. */
   readonly title?: string
