@@ -267,6 +267,14 @@
 //   e2bCapabilities
 //   e2bOptionsOf
 
+// @sandkasten/sdk/sprites
+//   SpritesCapabilities
+//   SpritesProvider
+//   SpritesProviderOptions
+//   SpritesSdk
+//   spritesCapabilities
+//   spritesOptionsOf
+
 // @sandkasten/sdk/ssh
 //   Ssh2
 //   SshCapabilities
@@ -3188,6 +3196,35 @@ export interface SpawnOptions extends CommandOptions {
     outputBufferBytes?: number;
 }
 
+export interface SpritesCapabilities {
+    readonly stdin: 'emulated';
+    readonly mergedOutput: 'emulated';
+    readonly reattach: 'emulated';
+    readonly shell: 'emulated';
+    readonly terminal: 'emulated';
+    readonly ports: 'native';
+}
+
+export declare class SpritesProvider extends DriverProvider<SpritesCapabilities> {
+    constructor(options?: SpritesProviderOptions);
+}
+
+export interface SpritesProviderOptions {
+    token?: string;
+    baseUrl?: string;
+    namePrefix?: string;
+    requestTimeoutMs?: number;
+    sdk?: unknown;
+    env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface SpritesSdk {
+    readonly SpritesClient: new (token: string, options: {
+        baseURL: string;
+        timeout: number;
+    }) => VendorClient;
+}
+
 export interface Ssh2 {
     Client: new () => Ssh2Client;
     utils: {
@@ -3392,6 +3429,77 @@ export interface UploadResult {
         pointers: number;
     };
     head?: string;
+}
+
+export interface VendorClient {
+    sprite(name: string): VendorSprite;
+    createSprite(name: string, options: VendorCreate): Promise<VendorFacts>;
+    getSprite(name: string): Promise<VendorFacts>;
+    listSprites(options: {
+        prefix?: string;
+        maxResults?: number;
+        continuationToken?: string;
+    }): Promise<{
+        sprites: VendorFacts[];
+        hasMore: boolean;
+        nextContinuationToken?: string;
+    }>;
+    updateSprite(name: string, changes: {
+        labels: string[];
+    }): Promise<unknown>;
+    deleteSprite(name: string): Promise<void>;
+}
+
+export interface VendorCommand {
+    readonly stdin: {
+        write(data: Uint8Array): unknown;
+        end(): unknown;
+    };
+    readonly stdout: VendorOutput;
+    readonly stderr: {
+        resume(): unknown;
+    };
+    on(event: 'spawn', listener: () => void): unknown;
+    on(event: 'error', listener: (error: Error) => void): unknown;
+    on(event: 'exit', listener: (code: number) => void): unknown;
+    kill(signal: string): void;
+}
+
+export interface VendorCreate {
+    labels: string[];
+    environment?: Record<string, string>;
+    urlSettings?: {
+        auth?: string;
+    };
+    runtime?: 'default' | 'dev';
+    waitForCapacity?: boolean;
+}
+
+export interface VendorFacts {
+    readonly name: string;
+    readonly id?: string;
+    readonly status?: string;
+    readonly createdAt?: Date;
+    readonly labels?: string[];
+}
+
+export interface VendorOutput {
+    on(event: 'data', listener: (data: Uint8Array) => void): unknown;
+    on(event: 'end', listener: () => void): unknown;
+}
+
+export interface VendorProxy {
+    localAddr(): string | null;
+    close(): void;
+    on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+export interface VendorSprite {
+    spawn(command: string, args: string[]): VendorCommand;
+    execFileHTTP(file: string, args: string[], options: {
+        timeout: number;
+    }): Promise<unknown>;
+    proxyPort(localPort: number, remotePort: number, remoteHost: string): Promise<VendorProxy>;
 }
 
 export interface VercelCapabilities {
@@ -3873,6 +3981,13 @@ export declare const secretLimits: {
 };
 
 export declare function settingsFromVariables(kind: Pick<ProviderKind, 'alternatives' | 'fields'>, env: Readonly<Record<string, string | undefined>>): ProviderSettings;
+
+export declare const spritesCapabilities: SpritesCapabilities;
+
+export declare function spritesOptionsOf(env: Readonly<Record<string, string | undefined>>): {
+    token?: string;
+    baseUrl?: string;
+};
 
 export declare const sshCapabilities: Readonly<{
     readonly stdin: 'native';

@@ -5,6 +5,7 @@ import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capab
 import { e2bCapabilities } from '../packages/sdk/src/providers/e2b/index.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
+import { spritesCapabilities } from '../packages/sdk/src/providers/sprites/capabilities.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
 import { vercelCapabilities } from '../packages/sdk/src/providers/vercel/index.ts'
 import type { Ability, Capabilities } from '../packages/sdk/src/spec/index.ts'
@@ -40,6 +41,7 @@ export function capabilityTable(): string {
     ['`e2b`', e2bCapabilities],
     ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
+    ['`sprites`', spritesCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const columns = Object.keys(abilities) as Ability[]

@@ -80,6 +80,7 @@ describe('documents', () => {
       createProvider('daytona', { apiKey: 'key' }),
       createProvider('e2b', { apiKey: 'key' }),
       createProvider('local', {}),
+      createProvider('sprites', { token: 't' }),
       createProvider('ssh', { host: 'me@host' }),
       createProvider('vercel', { token: 't', teamId: 't', projectId: 'p' }),
     ]

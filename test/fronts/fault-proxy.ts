@@ -24,7 +24,7 @@ export type Fault =
   | { readonly kind: 'stall-at'; readonly bytes: number }
   /** All other connections end before the server sees the request. */
   | { readonly kind: 'cut-others' }
-  /** The server gets the request twice, and the second response is used. */
+  /** The server gets the request twice, and the second response is used. A WebSocket's server sends everything twice. */
   | { readonly kind: 'duplicate' }
 
 export interface FaultRule {
@@ -219,7 +219,8 @@ async function sendFrames(server: Socket, client: Duplex, fault: Fault | undefin
       return
     }
     left -= body.length
-    if (!client.write(body)) await drainedOrClosed(client)
+    const sent = fault?.kind === 'duplicate' ? Buffer.concat([body, body]) : body
+    if (!client.write(sent)) await drainedOrClosed(client)
   }
   client.end()
 }

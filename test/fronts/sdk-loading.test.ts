@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import * as sprites from '@fly/sprites'
 import { E2BProvider } from '@sandkasten/sdk/e2b'
+import { SpritesProvider } from '@sandkasten/sdk/sprites'
 import { VercelProvider } from '@sandkasten/sdk/vercel'
 import * as vercel from '@vercel/sandbox'
 import * as e2b from 'e2b'
@@ -55,6 +57,21 @@ const vendors = [
     answer: 'connection_lost',
     // 1.x has neither snapshots nor forks.
     old: [{ Sandbox: Old }, { Sandbox: Object.assign(class {}, { create: () => {}, connect: () => {} }) }],
+  },
+  {
+    name: '@fly/sprites',
+    provider: 'SpritesProvider',
+    from: '@sandkasten/sdk/sprites',
+    options: { token: 't' },
+    version: '0.x',
+    install: 'npm install @fly/sprites@0',
+    real: sprites as object,
+    asks: (sdk: unknown) =>
+      new SpritesProvider({ token: 't', baseUrl: 'http://127.0.0.1:1', env: {}, sdk }).list(),
+    // A port that fetch refuses.
+    answer: 'connection_lost',
+    // 0.0.x cannot set labels.
+    old: [{ SpritesClient: Old }, { SpritesClient: () => {} }],
   },
 ]
 

@@ -80,6 +80,7 @@ describe('the packed SDK', () => {
       daytona: 'sdk_missing',
       e2b: 'sdk_missing',
       vercel: 'sdk_missing',
+      sprites: 'sdk_missing',
       modal: null,
     })
   })

@@ -24,6 +24,7 @@ import { E2BProvider } from '@sandkasten/sdk/e2b'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
+import { SpritesProvider } from '@sandkasten/sdk/sprites'
 import { SshProvider } from '@sandkasten/sdk/ssh'
 import { VercelProvider } from '@sandkasten/sdk/vercel'
 
@@ -33,6 +34,7 @@ const e2b = new E2BProvider()
 const engine = new EngineProvider()
 const local = new LocalProvider()
 const memory = new MemoryProvider()
+const sprites = new SpritesProvider()
 const ssh = new SshProvider({ host: 'h' })
 const vercel = new VercelProvider()
 const retried = withRetry(daytona)
@@ -49,17 +51,34 @@ export const annotated: { readonly [name: string]: SandboxProvider } = {
   memory,
   ssh,
   vercel,
+  sprites,
   retried,
   group,
   groupOfGroups,
 }
-export const list: SandboxProvider[] = [daemon, daytona, e2b, engine, local, memory, ssh, vercel, group]
+export const list: SandboxProvider[] = [
+  daemon,
+  daytona,
+  e2b,
+  engine,
+  local,
+  memory,
+  sprites,
+  ssh,
+  vercel,
+  group,
+]
 export const byName = new Map<string, SandboxProvider>([
   ['daemon', daemon],
   ['daytona', daytona],
 ])
 byName.set('e2b', e2b).set('engine', engine).set('local', local).set('memory', memory)
-byName.set('ssh', ssh).set('vercel', vercel).set('retried', retried).set('group', groupOfGroups)
+byName
+  .set('ssh', ssh)
+  .set('vercel', vercel)
+  .set('sprites', sprites)
+  .set('retried', retried)
+  .set('group', groupOfGroups)
 export let chosen: SandboxProvider | null = null
 chosen = process.env.CI ? daytona : process.env.HOME ? vercel : null
 

@@ -45,7 +45,7 @@ export const detectionTable: readonly DetectionRow[] = [
   detected('e2b'),
   detected('vercel'),
   detected('daemon'),
-  { provider: 'sprites', variables: [['SPRITES_TOKEN']] },
+  detected('sprites'),
   { provider: 'hopx', variables: [['HOPX_API_KEY']] },
   { provider: 'modal', variables: [['MODAL_TOKEN_ID', 'MODAL_TOKEN_SECRET']], sdk: 'modal' },
   { provider: 'cloudflare', variables: [['CLOUDFLARE_SANDBOX_BASE_URL', 'CLOUDFLARE_API_TOKEN']] },

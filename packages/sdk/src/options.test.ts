@@ -6,6 +6,7 @@ import { DaytonaProvider } from './providers/daytona/index.ts'
 import { E2BProvider } from './providers/e2b/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 import { MemoryProvider } from './providers/memory/index.ts'
+import { SpritesProvider } from './providers/sprites/index.ts'
 import { SshProvider } from './providers/ssh/index.ts'
 import { VercelProvider } from './providers/vercel/index.ts'
 
@@ -22,6 +23,7 @@ describe('the options of providers and clients', () => {
       { oidcToken: () => 't', baseURI: 'http://a' },
       'baseUrl',
     ],
+    ['SpritesProvider', (o) => new SpritesProvider(o), { token: 't', baseURL: 'http://a' }, 'baseUrl'],
     ['SandboxClient', (o) => new DaemonProvider(o), { apiKey: 'k', ulr: 'http://a' }, 'url'],
     ['SandboxClient', (o) => new SandboxClient(o), { apiKey: 'k', baseurl: 'http://a' }, 'baseUrl'],
     ['SshProvider', (o) => new SshProvider(o), { host: 'h', hostkey: 'SHA256:x' }, 'hostKey'],

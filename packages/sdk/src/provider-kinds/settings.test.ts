@@ -13,6 +13,7 @@ const complete: Readonly<Record<string, ProviderSettings>> = {
   daytona: { apiKey: 'hidden-key', apiUrl: 'https://daytona.example/api', target: 'eu' },
   e2b: { apiKey: 'hidden-key', domain: 'e2b.example', template: 'base' },
   vercel,
+  sprites: { token: 'hidden-token', baseUrl: 'https://sprites.example', namePrefix: 'sk-' },
   daemon: { url: 'http://127.0.0.1:8080', apiKey: 'hidden-key' },
   ssh: {
     host: 'me@build.example',
@@ -57,6 +58,7 @@ describe('the table', () => {
       'vercel.token',
       'vercel.oidcToken',
       'daemon.apiKey',
+      'sprites.token',
       'ssh.privateKey',
       'ssh.passphrase',
     ])

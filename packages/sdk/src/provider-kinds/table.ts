@@ -3,6 +3,7 @@ import { DaemonProvider } from '../providers/daemon/index.ts'
 import { DaytonaProvider } from '../providers/daytona/index.ts'
 import { E2BProvider } from '../providers/e2b/index.ts'
 import { LocalProvider } from '../providers/local/index.ts'
+import { SpritesProvider } from '../providers/sprites/index.ts'
 import { SshProvider, sshTargetOf } from '../providers/ssh/index.ts'
 import { VercelProvider } from '../providers/vercel/index.ts'
 import type { SandboxProvider } from '../spec/index.ts'
@@ -73,6 +74,23 @@ const vercel = defineProviderKind({
   // Variables set by hand take precedence over the token that Vercel sets itself.
   alternatives: [['token', 'teamId', 'projectId'], ['oidcToken']],
   make: (settings, { secrets }) => new VercelProvider({ ...settings, secrets }),
+})
+
+const sprites = defineProviderKind({
+  provider: 'sprites',
+  title: 'Fly Sprites',
+  sdk: '@fly/sprites@0',
+  fields: {
+    token: { variable: 'SPRITES_TOKEN', secret: true, description: 'a token from sprites.dev/account' },
+    baseUrl: {
+      variable: 'SPRITES_API_URL',
+      format: 'url',
+      description: 'the address of a compatible API (default: the vendor’s)',
+    },
+    namePrefix: { description: 'the prefix of the sandboxes’ names (default: sk-)' },
+  },
+  alternatives: [['token']],
+  make: (settings) => new SpritesProvider({ ...settings, env: {} }),
 })
 
 const daemon = defineProviderKind({
@@ -153,7 +171,7 @@ const local = defineProviderKind({
  * Every provider of the SDK that can be constructed from strings. The only list of their settings: detection, the
  * command line and stored credentials read it.
  */
-export const providerKinds: readonly ProviderKind[] = [daytona, e2b, vercel, daemon, ssh, local]
+export const providerKinds: readonly ProviderKind[] = [daytona, e2b, vercel, daemon, sprites, ssh, local]
 
 /** Constructs a provider from settings, such as stored ones. See `ProviderKind.make`. */
 export function createProvider(provider: string, settings: ProviderSettings): SandboxProvider {

@@ -6,7 +6,7 @@ import type { NormalNetwork } from '../../core/network/normal.ts'
 import { SandboxError } from '../../errors.ts'
 import { abortable } from '../../shared/calls/abort.ts'
 import { leaving, undoneOnAbort } from '../../shared/calls/undo.ts'
-import type { Launch } from '../../shared/guest/launch.ts'
+import { type Launch, loginShell } from '../../shared/guest/launch.ts'
 import { randomId } from '../../shared/ids.ts'
 import type {
   CallOptions,
@@ -27,12 +27,6 @@ import { again } from './retry.ts'
 import type { DaytonaClient, DaytonaSandboxObject } from './sdk.ts'
 import { createLabel, infoOf, nameLabel, portsOf, setupLabel, snapshotPrefix } from './translation.ts'
 import { awaken, removed } from './wait-until-settled.ts'
-
-/** Prefers bash if the image has it. */
-const loginShell = {
-  cmd: 'sh',
-  args: ['-c', 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi'],
-}
 
 /** A handle's view of one start of a sandbox. */
 export class DaytonaSandbox implements SandboxDriver {

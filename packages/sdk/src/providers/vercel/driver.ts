@@ -5,6 +5,7 @@ import { undoneOnAbort, unmade } from '../../shared/calls/undo.ts'
 import { randomId } from '../../shared/ids.ts'
 import { pageOf } from '../../shared/page.ts'
 import { noRuntime } from '../../shared/runtime.ts'
+import { vendorName } from '../../shared/vendor-name.ts'
 import type {
   CallOptions,
   CreateOption,
@@ -17,7 +18,7 @@ import { type VercelCapabilities, vercelCapabilities } from './capabilities.ts'
 import { networkPolicyOf } from './network.ts'
 import { type SandboxPlace, VercelSandbox } from './sandbox.ts'
 import type { CreateParams, VendorSandbox } from './sdk.ts'
-import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf, vendorName } from './translation.ts'
+import { idOf, infoOf, isOurs, notFound, partsOf, setupSince, tagsOf } from './translation.ts'
 
 /** How long a creator may take to set up a new sandbox before others stop waiting for it. */
 const setupMs = 15 * 60_000

@@ -97,3 +97,9 @@ const begin = `read -r __l <"/proc/$$/stat"; set -- \${__l##*) }; shift 19
 echo "$$ $1" >"$__d/pid"
 echo "ok $$" 1<>"$__d/ready"
 unset __d __l __o __p OLDPWD; unset -f __fail`
+
+/** Prefers bash if the image has it. */
+export const loginShell = {
+  cmd: 'sh',
+  args: ['-c', 'if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi'],
+}
