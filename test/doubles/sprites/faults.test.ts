@@ -9,8 +9,8 @@ import { SpritesProvider } from '@sandkasten/sdk/sprites'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { reasonToSkip } from '../../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { EngineProvider } from '../../../packages/engine/src/provider/engine-provider.ts'
-import { SpritesDouble } from '../../doubles/sprites/double.ts'
-import { type Fault, FaultProxy } from '../fault-proxy.ts'
+import { type Fault, FaultProxy } from '../../fronts/fault-proxy.ts'
+import { SpritesDouble } from './double.ts'
 
 const missing = await reasonToSkip()
 const token = 'sprites-test-0123456789abcdef'

@@ -7,7 +7,7 @@ import { afterAll, describe, it } from 'vitest'
 import { reasonToSkip } from '../../../packages/engine/src/isolators/oci/testing/bench.ts'
 import { EngineProvider } from '../../../packages/engine/src/provider/engine-provider.ts'
 import { leftoversOf } from '../../../packages/engine/src/provider/test-helper.ts'
-import { SpritesDouble } from '../../doubles/sprites/double.ts'
+import { SpritesDouble } from './double.ts'
 
 /** Our provider on the vendor's unmodified SDK, a double of the vendor's wire, and isolated sandboxes. */
 const title = 'conformance: sprites (its SDK, a double of its wire, isolator oci)'
