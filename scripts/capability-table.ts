@@ -3,6 +3,7 @@ import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/p
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { e2bCapabilities } from '../packages/sdk/src/providers/e2b/index.ts'
+import { hopxCapabilities } from '../packages/sdk/src/providers/hopx/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { sshCapabilities } from '../packages/sdk/src/providers/ssh/capabilities.ts'
@@ -40,6 +41,7 @@ export function capabilityTable(): string {
     ['`e2b`', e2bCapabilities],
     ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
+    ['`hopx`', hopxCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const columns = Object.keys(abilities) as Ability[]

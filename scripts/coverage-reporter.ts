@@ -65,6 +65,7 @@ const mustCover = [
   'daytona',
   'e2b',
   'vercel',
+  'hopx',
 ]
 
 function reasonOf(test: TestCase): string {

@@ -80,6 +80,7 @@ describe('the packed SDK', () => {
       daytona: 'sdk_missing',
       e2b: 'sdk_missing',
       vercel: 'sdk_missing',
+      hopx: 'sdk_missing',
       modal: null,
     })
   })

@@ -21,6 +21,7 @@ import {
 import { DaemonProvider } from '@sandkasten/sdk/daemon'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { E2BProvider } from '@sandkasten/sdk/e2b'
+import { HopxProvider } from '@sandkasten/sdk/hopx'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
@@ -31,6 +32,7 @@ const daemon = new DaemonProvider()
 const daytona = new DaytonaProvider({ apiKey: 'k' })
 const e2b = new E2BProvider()
 const engine = new EngineProvider()
+const hopx = new HopxProvider({ apiKey: 'k' })
 const local = new LocalProvider()
 const memory = new MemoryProvider()
 const ssh = new SshProvider({ host: 'h' })
@@ -53,7 +55,7 @@ export const annotated: { readonly [name: string]: SandboxProvider } = {
   group,
   groupOfGroups,
 }
-export const list: SandboxProvider[] = [daemon, daytona, e2b, engine, local, memory, ssh, vercel, group]
+export const list: SandboxProvider[] = [daemon, daytona, e2b, engine, hopx, local, memory, ssh, vercel, group]
 export const byName = new Map<string, SandboxProvider>([
   ['daemon', daemon],
   ['daytona', daytona],

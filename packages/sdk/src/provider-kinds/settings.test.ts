@@ -14,6 +14,7 @@ const complete: Readonly<Record<string, ProviderSettings>> = {
   e2b: { apiKey: 'hidden-key', domain: 'e2b.example', template: 'base' },
   vercel,
   daemon: { url: 'http://127.0.0.1:8080', apiKey: 'hidden-key' },
+  hopx: { apiKey: 'hidden-key', apiUrl: 'https://hopx.example', region: 'eu', template: 'base' },
   ssh: {
     host: 'me@build.example',
     port: '2222',
@@ -57,6 +58,7 @@ describe('the table', () => {
       'vercel.token',
       'vercel.oidcToken',
       'daemon.apiKey',
+      'hopx.apiKey',
       'ssh.privateKey',
       'ssh.passphrase',
     ])
