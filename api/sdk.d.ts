@@ -275,6 +275,13 @@
 //   spritesCapabilities
 //   spritesOptionsOf
 
+// @sandkasten/sdk/hopx
+//   HopxCapabilities
+//   HopxCreateOptions
+//   HopxModule
+//   HopxProvider
+//   HopxProviderOptions
+
 // @sandkasten/sdk/ssh
 //   Ssh2
 //   SshCapabilities
@@ -1429,6 +1436,71 @@ export interface Hints {
     readonly sdk: string;
     readonly http: string;
     readonly cli: string;
+}
+
+export interface HopxCapabilities {
+    readonly stdin: 'emulated';
+    readonly mergedOutput: 'emulated';
+    readonly reattach: 'emulated';
+    readonly shell: 'emulated';
+    readonly terminal: 'emulated';
+    readonly ports: 'native';
+    readonly pause: 'native';
+    readonly lifetime: 'native';
+}
+
+export interface HopxClient {
+    get(url: string, config?: HopxRequest): Promise<unknown>;
+    post(url: string, data?: unknown, config?: HopxRequest): Promise<unknown>;
+    put(url: string, data?: unknown, config?: HopxRequest): Promise<unknown>;
+    patch(url: string, data?: unknown, config?: HopxRequest): Promise<unknown>;
+    delete(url: string, config?: HopxRequest): Promise<unknown>;
+}
+
+export interface HopxClientConfig {
+    readonly baseURL: string;
+    readonly apiKey?: string;
+    readonly jwtToken?: string;
+    readonly timeout?: number;
+    readonly maxRetries?: number;
+}
+
+export interface HopxCreateOptions {
+    region?: string;
+    templateId?: string;
+}
+
+export interface HopxModule {
+    readonly HTTPClient: new (config: HopxClientConfig) => HopxClient;
+}
+
+export declare class HopxProvider extends DriverProvider<HopxCapabilities> {
+    constructor(options?: HopxProviderOptions);
+}
+
+export interface HopxProviderOptions {
+    apiKey?: string;
+    apiUrl?: string;
+    region?: string;
+    template?: string;
+    runtimes?: Readonly<Record<string, string>>;
+    requestTimeoutMs?: number;
+    startTimeoutMs?: number;
+    sdk?: unknown;
+    env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface HopxRequest {
+    readonly signal?: AbortSignal;
+    readonly timeout?: number;
+    readonly maxRedirects?: number;
+    readonly maxContentLength?: number;
+    readonly maxBodyLength?: number;
+    readonly responseType?: 'text';
+    readonly validateStatus?: () => boolean;
+    readonly transformResponse?: (data: unknown, headers: {
+        get(name: string): unknown;
+    }, status?: number) => unknown;
 }
 
 export type HostKeyAlgorithm = 'ssh-ed25519' | 'ecdsa-sha2-nistp256' | 'ecdsa-sha2-nistp384' | 'ecdsa-sha2-nistp521' | 'rsa-sha2-512' | 'rsa-sha2-256';

@@ -3,6 +3,7 @@ import { dockerCapabilities, engineCapabilities } from '../packages/engine/src/p
 import { daemonCapabilities } from '../packages/sdk/src/providers/daemon/index.ts'
 import { daytonaCapabilities } from '../packages/sdk/src/providers/daytona/capabilities.ts'
 import { e2bCapabilities } from '../packages/sdk/src/providers/e2b/index.ts'
+import { hopxCapabilities } from '../packages/sdk/src/providers/hopx/capabilities.ts'
 import { localCapabilities } from '../packages/sdk/src/providers/local/capabilities.ts'
 import { MemoryProvider } from '../packages/sdk/src/providers/memory/index.ts'
 import { spritesCapabilities } from '../packages/sdk/src/providers/sprites/capabilities.ts'
@@ -42,6 +43,7 @@ export function capabilityTable(): string {
     ['`daytona`', daytonaCapabilities],
     ['`vercel`', vercelCapabilities],
     ['`sprites`', spritesCapabilities],
+    ['`hopx`', hopxCapabilities],
     ['`memory`', new MemoryProvider().capabilities],
   ]
   const columns = Object.keys(abilities) as Ability[]

@@ -66,6 +66,7 @@ const mustCover = [
   'e2b',
   'vercel',
   'sprites',
+  'hopx',
 ]
 
 function reasonOf(test: TestCase): string {

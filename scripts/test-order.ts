@@ -13,6 +13,7 @@ export const longest = [
   'test/fronts/daytona/conformance.test.ts',
   'packages/engine/src/provider/conformance/conformance.docker.test.ts',
   'test/fronts/e2b/conformance.test.ts',
+  'test/doubles/hopx/conformance.test.ts',
   'packages/cli/test/code/terminal.test.ts',
   'test/clients/examples.test.ts',
   'packages/sdk/src/providers/ssh/conformance.test.ts',

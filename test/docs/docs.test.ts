@@ -79,6 +79,7 @@ describe('documents', () => {
       createProvider('daemon', { url: 'http://host', apiKey: 'key' }),
       createProvider('daytona', { apiKey: 'key' }),
       createProvider('e2b', { apiKey: 'key' }),
+      createProvider('hopx', { apiKey: 'key' }),
       createProvider('local', {}),
       createProvider('sprites', { token: 't' }),
       createProvider('ssh', { host: 'me@host' }),

@@ -81,6 +81,7 @@ describe('the packed SDK', () => {
       e2b: 'sdk_missing',
       vercel: 'sdk_missing',
       sprites: 'sdk_missing',
+      hopx: 'sdk_missing',
       modal: null,
     })
   })

@@ -21,6 +21,7 @@ import {
 import { DaemonProvider } from '@sandkasten/sdk/daemon'
 import { DaytonaProvider } from '@sandkasten/sdk/daytona'
 import { E2BProvider } from '@sandkasten/sdk/e2b'
+import { HopxProvider } from '@sandkasten/sdk/hopx'
 import { LocalProvider } from '@sandkasten/sdk/local'
 import { MemoryProvider } from '@sandkasten/sdk/memory'
 import { DriverProvider, type ProviderDriver } from '@sandkasten/sdk/provider'
@@ -32,6 +33,7 @@ const daemon = new DaemonProvider()
 const daytona = new DaytonaProvider({ apiKey: 'k' })
 const e2b = new E2BProvider()
 const engine = new EngineProvider()
+const hopx = new HopxProvider({ apiKey: 'k' })
 const local = new LocalProvider()
 const memory = new MemoryProvider()
 const sprites = new SpritesProvider()
@@ -61,6 +63,7 @@ export const list: SandboxProvider[] = [
   daytona,
   e2b,
   engine,
+  hopx,
   local,
   memory,
   sprites,

@@ -46,7 +46,7 @@ export const detectionTable: readonly DetectionRow[] = [
   detected('vercel'),
   detected('daemon'),
   detected('sprites'),
-  { provider: 'hopx', variables: [['HOPX_API_KEY']] },
+  detected('hopx'),
   { provider: 'modal', variables: [['MODAL_TOKEN_ID', 'MODAL_TOKEN_SECRET']], sdk: 'modal' },
   { provider: 'cloudflare', variables: [['CLOUDFLARE_SANDBOX_BASE_URL', 'CLOUDFLARE_API_TOKEN']] },
   byName('ssh'),

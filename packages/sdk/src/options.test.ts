@@ -4,6 +4,7 @@ import type { SandboxError } from './errors.ts'
 import { DaemonProvider } from './providers/daemon/index.ts'
 import { DaytonaProvider } from './providers/daytona/index.ts'
 import { E2BProvider } from './providers/e2b/index.ts'
+import { HopxProvider } from './providers/hopx/index.ts'
 import { LocalProvider } from './providers/local/index.ts'
 import { MemoryProvider } from './providers/memory/index.ts'
 import { SpritesProvider } from './providers/sprites/index.ts'
@@ -17,6 +18,7 @@ describe('the options of providers and clients', () => {
   it.each<[name: string, make: Make, options: object, hint: string]>([
     ['DaytonaProvider', (o) => new DaytonaProvider(o), { apiKey: 'k', apiurl: 'http://a' }, 'apiUrl'],
     ['E2BProvider', (o) => new E2BProvider(o), { apiKey: 'k', apiurl: 'http://a' }, 'apiUrl'],
+    ['HopxProvider', (o) => new HopxProvider(o), { apiKey: 'k', apiurl: 'http://a' }, 'apiUrl'],
     [
       'VercelProvider',
       (o) => new VercelProvider(o),

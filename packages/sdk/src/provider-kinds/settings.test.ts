@@ -15,6 +15,7 @@ const complete: Readonly<Record<string, ProviderSettings>> = {
   vercel,
   sprites: { token: 'hidden-token', baseUrl: 'https://sprites.example', namePrefix: 'sk-' },
   daemon: { url: 'http://127.0.0.1:8080', apiKey: 'hidden-key' },
+  hopx: { apiKey: 'hidden-key', apiUrl: 'https://hopx.example', region: 'eu', template: 'base' },
   ssh: {
     host: 'me@build.example',
     port: '2222',
@@ -59,6 +60,7 @@ describe('the table', () => {
       'vercel.oidcToken',
       'daemon.apiKey',
       'sprites.token',
+      'hopx.apiKey',
       'ssh.privateKey',
       'ssh.passphrase',
     ])

@@ -2,6 +2,7 @@ import { SandboxError } from '../errors.ts'
 import { DaemonProvider } from '../providers/daemon/index.ts'
 import { DaytonaProvider } from '../providers/daytona/index.ts'
 import { E2BProvider } from '../providers/e2b/index.ts'
+import { HopxProvider } from '../providers/hopx/index.ts'
 import { LocalProvider } from '../providers/local/index.ts'
 import { SpritesProvider } from '../providers/sprites/index.ts'
 import { SshProvider, sshTargetOf } from '../providers/ssh/index.ts'
@@ -112,6 +113,24 @@ const daemon = defineProviderKind({
   make: (settings) => new DaemonProvider(settings),
 })
 
+const hopx = defineProviderKind({
+  provider: 'hopx',
+  title: 'Hopx',
+  sdk: '@hopx-ai/sdk@0',
+  fields: {
+    apiKey: { variable: 'HOPX_API_KEY', secret: true, description: 'an API key from the Hopx console' },
+    apiUrl: {
+      variable: 'HOPX_BASE_URL',
+      format: 'url',
+      description: 'the address of a compatible API (default: the vendor’s cloud)',
+    },
+    region: { description: 'the region of new sandboxes (default: the vendor’s choice)' },
+    template: { description: 'the template of new sandboxes (default: code-interpreter)' },
+  },
+  alternatives: [['apiKey']],
+  make: (settings) => new HopxProvider({ ...settings, env: {} }),
+})
+
 const ssh = defineProviderKind({
   provider: 'ssh',
   title: 'SSH host',
@@ -171,7 +190,7 @@ const local = defineProviderKind({
  * Every provider of the SDK that can be constructed from strings. The only list of their settings: detection, the
  * command line and stored credentials read it.
  */
-export const providerKinds: readonly ProviderKind[] = [daytona, e2b, vercel, daemon, sprites, ssh, local]
+export const providerKinds: readonly ProviderKind[] = [daytona, e2b, vercel, daemon, sprites, hopx, ssh, local]
 
 /** Constructs a provider from settings, such as stored ones. See `ProviderKind.make`. */
 export function createProvider(provider: string, settings: ProviderSettings): SandboxProvider {

@@ -1,0 +1,5 @@
+export type { HopxCapabilities } from './capabilities.ts'
+export type { HopxCreateOptions } from './driver.ts'
+export type { HopxProviderOptions } from './options.ts'
+export { HopxProvider } from './provider.ts'
+export type { HopxModule } from './sdk.ts'
