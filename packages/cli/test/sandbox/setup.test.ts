@@ -204,7 +204,17 @@ describe('setup', () => {
   it('has a help that lists the settings of one provider, or of all', async () => {
     expect(await place.ok(['setup', 'vercel', '--help'])).toMatch(/--team-id <value> .*\[VERCEL_TEAM_ID\]/)
     const all = await place.ok(['setup', '-h'])
-    for (const provider of ['engine', 'daytona', 'e2b', 'vercel', 'daemon', 'sprites', 'hopx', 'ssh', 'local'])
+    for (const provider of [
+      'engine',
+      'daytona',
+      'e2b',
+      'vercel',
+      'daemon',
+      'sprites',
+      'hopx',
+      'ssh',
+      'local',
+    ])
       expect(all).toMatch(new RegExp(`^${provider}: `, 'm'))
   })
 

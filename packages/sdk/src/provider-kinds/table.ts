@@ -190,7 +190,16 @@ const local = defineProviderKind({
  * Every provider of the SDK that can be constructed from strings. The only list of their settings: detection, the
  * command line and stored credentials read it.
  */
-export const providerKinds: readonly ProviderKind[] = [daytona, e2b, vercel, daemon, sprites, hopx, ssh, local]
+export const providerKinds: readonly ProviderKind[] = [
+  daytona,
+  e2b,
+  vercel,
+  daemon,
+  sprites,
+  hopx,
+  ssh,
+  local,
+]
 
 /** Constructs a provider from settings, such as stored ones. See `ProviderKind.make`. */
 export function createProvider(provider: string, settings: ProviderSettings): SandboxProvider {
