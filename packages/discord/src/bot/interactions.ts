@@ -132,15 +132,21 @@ export class Interactions {
     audit: Audited,
   ): Promise<void> {
     await this.#acknowledgements.first(() => interaction.deferUpdate())
+    let done: Awaited<ReturnType<typeof control.run>>
     try {
-      const done = await control.run(call, this.#place)
+      if (control.progress) await interaction.editReply(payloadOf(control.progress(call)))
+      done = await control.run(call, this.#place)
       await this.#audit(audit, 'ok')
-      if (done?.post) await interaction.editReply(payloadOf(done.post))
-      if (done?.word) await this.#refuse(interaction, done.word)
     } catch (error) {
       await this.#failed(audit, error)
-      await this.#refuse(interaction, failure(error))
+      return this.#refuse(interaction, failure(error))
     }
+    try {
+      if (done?.post) await interaction.editReply(payloadOf(done.post))
+    } catch (error) {
+      if (codeOf(error) !== codes.archivedThread) throw error
+    }
+    if (done?.word) await this.#refuse(interaction, done.word)
   }
 
   /** The result of the work, or its failure in plain words. */

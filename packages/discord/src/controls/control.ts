@@ -25,6 +25,8 @@ export type Control = {
 } & (
   | {
       readonly reply: 'update'
+      /** The message while the work is done. Afterwards its thread may be archived, and the message stays like this. */
+      progress?(call: ControlCall): Post
       /** The message’s new state, a private word to the user, or nothing. */
       run(call: ControlCall, place: ControlPlace): Promise<{ post?: Post; word?: Post } | undefined>
     }

@@ -9,6 +9,8 @@ const destroyIt: Control = {
   right: 'destroy',
   reply: 'update',
   target: ({ argument }) => argument,
+  progress: ({ argument }) =>
+    said(`-# • ${plain(argument, 63)} is being destroyed. Its threads are archived.`),
   async run(call, place) {
     const { threads } = await place.threads.destroy(scopeOf(call, place), call.argument, call.by)
     const count = threads.length === 1 ? '1 thread is' : `${threads.length} threads are`
