@@ -116,7 +116,9 @@ export function readPart(value: unknown): MessagePart | undefined {
 export function readFailure(value: unknown): SessionFailure | undefined {
   const { name, data } = fieldsOf(value)
   if (typeof name !== 'string') return undefined
-  return { name: name.slice(0, 100), message: textOf(fieldsOf(data).message ?? name, limits.errorChars) }
+  // opencode reports errors that it did not expect with their stack, which is for nobody in a chat.
+  const message = textOf(fieldsOf(data).message ?? name, limits.errorChars).replace(/\n\s+at \S[\s\S]*$/, '')
+  return { name: name.slice(0, 100), message }
 }
 
 function modelOf({ providerID, modelID }: Fields): string | undefined {

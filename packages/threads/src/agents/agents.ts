@@ -92,6 +92,7 @@ async function openInside(request: AgentRequest, options: AgentsOptions): Promis
   return new SessionAgent({
     mode: 'inside',
     session,
+    ...defaultModel(options.model, options.config),
     ...(bridge && { close: async () => bridge[Symbol.asyncDispose]() }),
   })
 }
@@ -144,9 +145,15 @@ async function openHome(
   return new SessionAgent({
     mode: 'home',
     session,
+    ...defaultModel(options.model, options.homeConfig ?? options.config),
     system: `Your tools work in a sandbox. The project is in ${resolved.projectDirectory} there.`,
     close: () => thread.close(),
   })
+}
+
+function defaultModel(model: string | undefined, config: AgentsOptions['config']): { defaultModel?: string } {
+  const found = model ?? config?.model
+  return typeof found === 'string' ? { defaultModel: found } : {}
 }
 
 /** The session may be gone with the disk that it was on. */

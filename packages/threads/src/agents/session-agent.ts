@@ -22,6 +22,8 @@ export interface SessionAgentOptions {
   readonly session: OpencodeSession
   /** Added to the instructions of the agent. */
   readonly system?: string
+  /** Of messages without one. opencode itself would go on with the model of the message before. */
+  readonly defaultModel?: string
   readonly close?: () => Promise<void>
 }
 
@@ -29,6 +31,8 @@ export interface SessionAgentOptions {
 const pauseMs = 200
 /** An idle session without an answer may not have begun. After this time it has ended. */
 const unclearMs = 3_000
+/** The same before the agent has begun to answer: on a busy machine its first answer takes long to begin. */
+const notBegunMs = 20_000
 const diffMs = 10_000
 const mostPatchChars = 400_000
 
@@ -52,9 +56,11 @@ export class SessionAgent implements ThreadAgent {
     this.directory = session.server.directory
   }
 
-  prompt({ id, text, files, model }: AgentMessage, { signal }: CallOptions = {}): Promise<void> {
-    const { system } = this.#options
-    return this.#session.prompt(
+  async prompt({ id, text, files, model: given }: AgentMessage, { signal }: CallOptions = {}): Promise<void> {
+    const { system, defaultModel } = this.#options
+    if (given !== undefined) await this.#requireModel(given, signal)
+    const model = given ?? defaultModel
+    await this.#session.prompt(
       {
         id,
         text: withFiles(text, files),
@@ -79,8 +85,9 @@ export class SessionAgent implements ThreadAgent {
     // Read below, also if the loop ends before.
     next.catch(() => {})
     let last: SessionState | undefined
+    let patienceMs: number | undefined
     for (;;) {
-      const result = await withinMs(next, last ? unclearMs : undefined)
+      const result = await withinMs(next, patienceMs)
       if (result?.done) return
       if (result) {
         last = result.value
@@ -88,6 +95,7 @@ export class SessionAgent implements ThreadAgent {
         next.catch(() => {})
       }
       const { answer, progress } = readAnswer(last!, messageId)
+      patienceMs = answer.model === undefined ? notBegunMs : unclearMs
       if (progress === 'ended') return yield await this.#complete(answer, messageId, signal)
       if (progress === 'unclear' && result === undefined && !(await this.#works(signal)))
         return yield this.#broken(last!, answer, messageId, began)
@@ -116,6 +124,16 @@ export class SessionAgent implements ThreadAgent {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#options.close?.()
+  }
+
+  /** opencode accepts a message for any model, and reports an unknown one in a passing event. */
+  async #requireModel(model: string, signal: AbortSignal | undefined): Promise<void> {
+    const models = await this.models({ signal })
+    if (models.some(({ id }) => id === model)) return
+    const some = models.slice(0, 5).map(({ id }) => id)
+    throw new SandboxError('invalid_argument', `The agent has no model “${model}”.`, {
+      hint: `It has ${some.join(', ')}${models.length > some.length ? ' and others' : ''}.`,
+    })
   }
 
   async #works(signal: AbortSignal | undefined): Promise<boolean> {
