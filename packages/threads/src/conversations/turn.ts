@@ -93,7 +93,9 @@ async function answered(turn: TurnRow, startedAt: number, rooms: TurnRooms): Pro
       steps.end()
       const last = await follow(turn, live, rooms, (answer) => {
         seen = answer
-        if (!answer.isFinal) show({ state: 'working', blocks: blocks() })
+        // Such as a model that does not answer, which the agent asks again and again.
+        const error = answer.error === undefined ? {} : { error: { message: answer.error } }
+        if (!answer.isFinal) show({ state: 'working', blocks: blocks(), ...error })
       })
       const footer = footerOf(live.hold.record, last, rooms.context.now() - startedAt)
       const { state, error } = last
