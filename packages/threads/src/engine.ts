@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Scope } from '@sandkasten/registry'
 import { type CallOptions, SandboxError } from '@sandkasten/sdk'
 import { Audit } from './audit.ts'
 import { type Context, sandboxesOf } from './context.ts'
+import { isEnd } from './conversations/answers.ts'
 import { checkReply } from './conversations/questions.ts'
 import { diff, pull } from './folder/changes.ts'
 import { shell } from './folder/shell.ts'
@@ -27,6 +29,9 @@ import type {
 import { type NewTurn, type ThreadRow, toJson } from './store/index.ts'
 import { threadOf } from './thread.ts'
 import type { Worker } from './worker/worker.ts'
+
+/** How long an agent may take to let go of its sandbox after an answer. */
+const settleMs = 10_000
 
 /** The public face. It writes what users want; conversations do it. See `open-threads.ts` for its parts. */
 export class Engine implements Threads {
@@ -181,7 +186,9 @@ export class Engine implements Threads {
   }
 
   stop(scope: Scope, sandbox: string, by: Actor) {
-    return this.#onSandbox('stop', scope, sandbox, by, () => this.#operations.stop(scope, sandbox))
+    return this.#onSandbox('stop', scope, sandbox, by, () =>
+      this.#operations.stop(scope, sandbox, (threadId) => this.#settled(threadId)),
+    )
   }
 
   startSandbox(scope: Scope, sandbox: string, by: Actor) {
@@ -343,6 +350,16 @@ export class Engine implements Threads {
 
   async #refresh(threadId: string): Promise<void> {
     await this.#worker.conversation(threadId)?.refresh()
+  }
+
+  /** Users see the end of an answer a moment before its agent has let go of the sandbox. */
+  async #settled(threadId: string): Promise<void> {
+    const open = await this.#context.store.turns.open(threadId)
+    if (open.every(({ state }) => isEnd(state)))
+      await Promise.race([
+        this.#worker.conversation(threadId)?.ended(),
+        wait(settleMs, undefined, { ref: false }),
+      ])
   }
 
   async #interrupt(threadId: string): Promise<void> {

@@ -1,4 +1,5 @@
 import type { SandboxRecord, Scope } from '@sandkasten/registry'
+import { SandboxError } from '@sandkasten/sdk'
 import type { Context } from '../context.ts'
 
 /** Operations of users on a sandbox by its name. The caller has checked their rights. */
@@ -16,8 +17,24 @@ export class SandboxOperations {
     return this.#in(scope).list(refresh ? { refresh: true } : {})
   }
 
-  stop(scope: Scope, sandbox: string): Promise<SandboxRecord> {
-    return this.#in(scope).stop(sandbox)
+  /** `settle` waits for agents of a thread that are about to leave: their last answer has ended. */
+  async stop(
+    scope: Scope,
+    sandbox: string,
+    settle: (threadId: string) => Promise<void>,
+  ): Promise<SandboxRecord> {
+    const sandboxes = this.#in(scope)
+    const { threads } = await sandboxes.get(sandbox)
+    await Promise.all(threads.map(settle))
+    try {
+      return await sandboxes.stop(sandbox)
+    } catch (error) {
+      if (!SandboxError.is(error, 'conflict')) throw error
+      throw new SandboxError('conflict', `“${sandbox}” is in use. Stopping it would end what runs there.`, {
+        hint: 'Wait until the agents in it are done, or abort them.',
+        cause: error,
+      })
+    }
   }
 
   async start(scope: Scope, sandbox: string): Promise<SandboxRecord> {
