@@ -32,27 +32,28 @@ export const rows: readonly Row[] = [
       return { settings, stop: async () => sshd[Symbol.asyncDispose]() }
     },
   },
-  onDaemon('daemon', ({ daemon, key }) => ({ url: daemon.url, apiKey: key })),
-  onDaemon('daytona', ({ daemon, key }) => ({
+  ...['daemon', 'daytona', 'e2b', 'vercel'].map(onDaemon),
+]
+
+/** How clients reach a daemon, or a front of it. */
+export const settingsOnDaemon: Readonly<Record<string, (daemon: TestDaemon) => Record<string, string>>> = {
+  daemon: ({ daemon, key }) => ({ url: daemon.url, apiKey: key }),
+  daytona: ({ daemon, key }) => ({
     apiKey: key,
     apiUrl: `${daemon.fronts.daytona}/api`,
     target: 'local',
-  })),
-  onDaemon('e2b', ({ daemon, key }) => ({
-    apiKey: key,
-    apiUrl: daemon.fronts.e2b!,
-    sandboxUrl: daemon.fronts.e2b!,
-  })),
-  onDaemon('vercel', ({ daemon, key }) => ({
+  }),
+  e2b: ({ daemon, key }) => ({ apiKey: key, apiUrl: daemon.fronts.e2b!, sandboxUrl: daemon.fronts.e2b! }),
+  vercel: ({ daemon, key }) => ({
     token: key,
     teamId: 'team',
     projectId: 'project',
     baseUrl: daemon.fronts.vercel!,
-  })),
-]
+  }),
+}
 
 /** A provider on a daemon of this test, or on a front of it, with the vendor's own SDK. */
-function onDaemon(provider: string, settingsOf: (daemon: TestDaemon) => ProviderSettings): Row {
+function onDaemon(provider: string): Row {
   return {
     provider,
     missing: isolationMissing,
@@ -64,7 +65,7 @@ function onDaemon(provider: string, settingsOf: (daemon: TestDaemon) => Provider
         fronts: provider === 'daemon' ? {} : { [provider]: listen },
         ...config,
       })
-      return { settings: settingsOf(daemon), stop: () => daemon.stop() }
+      return { settings: settingsOnDaemon[provider]!(daemon), stop: () => daemon.stop() }
     },
   }
 }
