@@ -43,6 +43,9 @@ function wordsIn(messages: ReadonlyArray<{ content: string }>): string[] {
   return messages.flatMap(({ content }) => content.match(/word\d+/g) ?? [])
 }
 
+/** A thread whose requests are used up waits for up to five seconds. */
+const patience = { timeoutMs: 20_000 }
+
 describe('Discord', () => {
   it('that is slow gets complete answers', async () => {
     const stage = await openStage()
@@ -101,14 +104,14 @@ describe('Discord', () => {
     await maria.runSlashCommand('sandbox', { prompt: 'begin' })
     const thread = await channel.waitForThread('begin')
     await maria.in(thread).say('two')
-    await thread.waitForTranscript(/echo: two\n.*✓/)
+    await thread.waitForTranscript(/echo: two\n.*✓/, patience)
     twin.faults.events.clear()
     const held = twin.faults.events.hold({ name: 'MESSAGE_CREATE' })
     await maria.in(thread).say('three')
     await maria.in(thread).say('four')
     held.release({ isReversed: true })
-    await thread.waitForTranscript(/echo: three\n.*✓/, { timeoutMs: 20_000 })
-    await thread.waitForTranscript(/echo: four\n.*✓/, { timeoutMs: 20_000 })
+    await thread.waitForTranscript(/echo: three\n.*✓/, patience)
+    await thread.waitForTranscript(/echo: four\n.*✓/, patience)
     expect([...agents.prompts].sort()).toEqual(['begin', 'four', 'three', 'two'])
     const answers = thread.messages.filter(({ content }) => content.includes('echo: '))
     expect(answers).toHaveLength(4)
@@ -166,7 +169,7 @@ describe('while a sandbox is made', () => {
     release()
     await expect.poll(() => agents.prompts).toEqual(['begin'])
     twin.guild('Workshop').invite(twin.mainBot)
-    await thread.waitForTranscript(/echo: begin\n.*✓/, { timeoutMs: 20_000 })
+    await thread.waitForTranscript(/echo: begin\n.*✓/, patience)
     expect(agents.prompts).toEqual(['begin'])
   })
 
@@ -186,7 +189,7 @@ describe('while a sandbox is made', () => {
     await thread.waitForTranscript(/✗ failed[\s\S]*✗ failed/, { timeoutMs: 30_000 })
     release()
     await maria.in(thread).say('and now?')
-    await thread.waitForTranscript(/echo: and now\?\n.*✓/)
+    await thread.waitForTranscript(/echo: and now\?\n.*✓/, patience)
     expect(agents.prompts).toEqual(['and now?'])
     expect(await provider.list()).toHaveLength(1)
   })
