@@ -1,6 +1,6 @@
 /**
- * Kills the bot with SIGKILL at random instants, and checks that nobody notices more than a delay. Discord (the twin),
- * the sandboxes and their agents live outside of the bot’s process, as they do in production.
+ * Kills the bot with SIGKILL at random instants, and checks that users see no more than a delay. Discord (the twin), the
+ * sandboxes and their agents live outside of the bot’s process, as they do in production.
  *
  * SANDKASTEN_DISCORD_KILLS=100 kills it a hundred times (default: 8), SANDKASTEN_OPENCODE_KILLS=20 also sets how often with
  * the real opencode in sandboxes of the engine (default: 3). SANDKASTEN_SEED repeats the instants of a run.
