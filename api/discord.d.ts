@@ -494,6 +494,7 @@ export interface RoleRecord {
 export interface SayOptions {
     readonly files?: readonly Upload[];
     readonly replyTo?: TwinMessage;
+    readonly hasNitro?: boolean;
 }
 
 export interface SelectOption {
@@ -675,6 +676,7 @@ export declare class TwinMessage {
     get isEdited(): boolean;
     get isDeleted(): boolean;
     get nonce(): string | number | undefined;
+    get replyTo(): string | undefined;
     get pings(): string[];
     get reactions(): Record<string, string[]>;
     get buttons(): string[];
@@ -696,7 +698,7 @@ export declare class TwinUser {
     constructor(core: Core, channel: ChannelRecord, id: string, name: string);
     get channel(): TwinChannel;
     in(channel: TwinChannel): TwinUser;
-    say(content: string, { files, replyTo }?: SayOptions): Promise<TwinMessage>;
+    say(content: string, { files, replyTo, hasNitro }?: SayOptions): Promise<TwinMessage>;
     edit(message: TwinMessage, content: string): void;
     deleteMessage(message: TwinMessage): void;
     react(message: TwinMessage, emoji: string): void;

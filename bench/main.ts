@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { Cleanup } from './cleanup.ts'
 import { cliSuite } from './cli/index.ts'
 import { daemonSuite } from './daemon/index.ts'
+import { discordSuite } from './discord/index.ts'
 import { engineSuite } from './engine/index.ts'
 import { machineFacts } from './machine.ts'
 import { networkSuite } from './network/index.ts'
@@ -15,7 +16,14 @@ import { Report } from './report.ts'
 import { stopOnSignals } from './stop.ts'
 import { matches, type Suite, type SuiteOptions } from './suite.ts'
 
-const SUITES: readonly Suite[] = [engineSuite, daemonSuite, cliSuite, networkSuite, opencodeSuite]
+const SUITES: readonly Suite[] = [
+  engineSuite,
+  daemonSuite,
+  cliSuite,
+  networkSuite,
+  opencodeSuite,
+  discordSuite,
+]
 
 const USAGE = `usage: npm run bench -- ${SUITES.map(({ name }) => name).join('|')} [--quick] [--json] [--only id,id]
 

@@ -31,6 +31,7 @@ export const longest = [
   'packages/engine/src/provider/conformance/conformance-runc.test.ts',
   'packages/engine/src/isolators/docker/network/egress.test.ts',
   'packages/sdk/src/providers/local/conformance.test.ts',
+  'test/discord/kills.test.ts',
   'test/agents-inside/kills.test.ts',
   'test/package/package.test.ts',
   'packages/engine/src/isolators/oci/escape-root.test.ts',

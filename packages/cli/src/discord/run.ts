@@ -1,11 +1,11 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import path from 'node:path'
-import type { Alive, Bot, LogEntry } from '@sandkasten/discord'
+import type { Bot, LogEntry } from '@sandkasten/discord'
 import { registryPlace } from '../registry-place.ts'
 import { type AgentChoice, agentsHere } from '../sandbox/chat/agents.ts'
 import { kindsHere, openHere } from '../sandbox/open.ts'
 import { endings } from '../steer.ts'
+import { aliveIn } from './alive.ts'
 import { tokenHere } from './token.ts'
 
 /** `sandkasten discord unit`. */
@@ -58,22 +58,4 @@ export async function run(options: AgentChoice): Promise<number> {
 function log({ level, text }: LogEntry): void {
   const time = process.env.JOURNAL_STREAM ? '' : `${new Date().toISOString()} `
   console.log(`${time}${level === 'info' ? '' : `${level}: `}${text.replace(/\s+/g, ' ')}`)
-}
-
-/** The time at which the bot was last connected, in one small file. */
-function aliveIn(folder: string): Alive {
-  const file = path.join(folder, 'alive')
-  return {
-    async read() {
-      try {
-        return Number(await readFile(file, 'utf8')) || undefined
-      } catch {
-        return undefined
-      }
-    },
-    async write(time) {
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      await writeFile(file, String(time), { mode: 0o600 })
-    },
-  }
 }

@@ -2,7 +2,7 @@ import type { Thread } from '@sandkasten/threads'
 import { type Client, type Guild, PermissionFlagsBits, SnowflakeUtil } from 'discord.js'
 import type { Place } from '../commands/command.ts'
 import type { Incoming } from '../messages/incoming.ts'
-import type { RawMessage } from '../rest/rest.ts'
+import { isOutage, type RawMessage } from '../rest/rest.ts'
 import { missedOf } from './incoming.ts'
 import { type Log, reasonOf } from './log.ts'
 
@@ -24,7 +24,10 @@ export interface CatchUpOptions {
   readonly reopen: (thread: Thread) => Promise<boolean>
 }
 
-/** Brings the engine to what has happened in a server while the bot was away: its threads first, then messages. */
+/**
+ * Brings the engine to what has happened in a server while the bot was away: its threads first, then messages. Throws if
+ * Discord fails; both may be repeated.
+ */
 export async function catchUpThreads(
   guild: Guild,
   { place, log, reopen, since }: CatchUpOptions,
@@ -45,6 +48,7 @@ export async function catchUpThreads(
       } else if (!channel && !(isNew(thread, since) && (await reopen(thread))))
         await threads.deleted(thread.threadId)
     } catch (error) {
+      if (isOutage(error)) throw error
       log({ level: 'warning', text: `thread ${thread.threadId}: ${reasonOf(error)}` })
     }
   }
@@ -76,6 +80,7 @@ export async function catchUpMessages(guild: Guild, options: CatchUpOptions): Pr
         options.handle(missedOf(message, guild, parentId)),
       )
     } catch (error) {
+      if (isOutage(error)) throw error
       log({ level: 'warning', text: `channel ${channel.id}: ${reasonOf(error)}` })
     }
   }

@@ -5,6 +5,7 @@ import type { Chat, Threads } from '@sandkasten/threads'
 import type { Client } from 'discord.js'
 import { Autocomplete } from '../autocomplete/autocomplete.ts'
 import type { ControlPlace } from '../controls/control.ts'
+import { Refusals } from '../messages/refusals.ts'
 import { Messages } from '../rest/messages.ts'
 import { identityOf } from '../setup/identity.ts'
 import type { Pace } from '../writer/pace.ts'
@@ -76,6 +77,7 @@ export async function createBot(options: BotOptions): Promise<Bot> {
     registry,
     kinds,
     messages,
+    refusals: new Refusals(),
     startThread: (start) => openings.start(threads, start),
     numberedChoice: (questionId, index) => chat.choice(questionId, index),
   }

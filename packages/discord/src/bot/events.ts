@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Thread } from '@sandkasten/threads'
 import type { Client, Guild } from 'discord.js'
 import type { Place } from '../commands/command.ts'
+import { said } from '../commands/reply.ts'
 import { handleMessage } from '../messages/handle.ts'
 import type { Incoming } from '../messages/incoming.ts'
+import { isOutage } from '../rest/rest.ts'
 import { type CatchUpOptions, catchUpMessages, catchUpThreads } from './catch-up.ts'
 import type { Alive } from './create-bot.ts'
 import { incomingOf } from './incoming.ts'
@@ -28,6 +31,9 @@ export class Events {
   #isCaughtUp = false
   /** What happens now is not missed. */
   #isConnected = false
+  /** Messages that come during a catch-up wait for it, so that they do not overtake missed ones. */
+  #catchingUp: Promise<void> | undefined
+  readonly #firstCatchUp = Promise.withResolvers<void>()
 
   constructor(options: EventsOptions) {
     this.#options = options
@@ -37,7 +43,7 @@ export class Events {
       if (!this.#isStopped) void interactions.handle(interaction)
     })
     client.on('messageCreate', (message) => {
-      if (!this.#isStopped && message.inGuild()) void this.#message(incomingOf(message))
+      if (!this.#isStopped && message.inGuild()) void this.#arrived(incomingOf(message))
     })
     client.on('threadUpdate', (before, after) => {
       if (before.archived === after.archived) return
@@ -66,30 +72,48 @@ export class Events {
     })
   }
 
-  /** What has happened while the bot was away. Messages that come meanwhile are handled as well: ids are handled once. */
-  async catchUp(): Promise<void> {
-    const { client, alive, place, log } = this.#options
+  /** Handles what has happened while the bot was away. Ids are handled once. */
+  catchUp(): Promise<void> {
+    const run = (this.#catchingUp ?? Promise.resolve())
+      .then(() => this.#catchUp())
+      .finally(() => {
+        if (this.#catchingUp === ended) this.#catchingUp = undefined
+        this.#firstCatchUp.resolve()
+      })
+    const ended = run.catch(() => {})
+    this.#catchingUp = ended
+    return run.then(() => this.noteAlive())
+  }
+
+  async #catchUp(): Promise<void> {
+    const { client, alive, place } = this.#options
     const since = await alive?.read()
     const here = new Set(client.guilds.cache.keys())
     for (const thread of await place.threads.list())
       if (thread.guildId !== undefined && !here.has(thread.guildId) && isOpen(thread))
         await place.threads.archived(thread.threadId)
-    for (const guild of client.guilds.cache.values()) {
-      try {
-        await this.#catchUpGuild(guild, since)
-      } catch (error) {
-        log({ level: 'warning', text: `server ${guild.id}: ${reasonOf(error)}` })
-      }
-    }
+    for (const guild of client.guilds.cache.values()) await this.#catchUpSurely(guild, since)
     this.#isCaughtUp = true
     this.#isConnected = true
-    this.noteAlive()
+  }
+
+  /** While Discord fails, again and again: a message that is not read now is never read. */
+  async #catchUpSurely(guild: Guild, since: number | undefined): Promise<void> {
+    for (let waitMs = 500; !this.#isStopped; waitMs = Math.min(waitMs * 2, mostRetryMs)) {
+      try {
+        return await this.#catchUpGuild(guild, since)
+      } catch (error) {
+        this.#options.log({ level: 'warning', text: `server ${guild.id}: ${reasonOf(error)}` })
+        if (!isOutage(error)) return
+      }
+      await sleep(waitMs, undefined, { ref: false })
+    }
   }
 
   noteAlive(): void {
     const { alive, log } = this.#options
-    // Without a connection, messages are missed.
-    if (!this.#isConnected || this.#isStopped) return
+    // Without a connection, and before a catch-up has ended, messages are missed.
+    if (!this.#isConnected || this.#isStopped || this.#catchingUp) return
     alive?.write(Date.now()).catch((error) => log({ level: 'warning', text: reasonOf(error) }))
   }
 
@@ -107,11 +131,17 @@ export class Events {
       place: this.#options.place,
       log: this.#options.log,
       since,
-      handle: (message) => this.#message(message),
+      handle: (message) => this.#missed(message),
       reopen: (thread) => this.#reopen(thread),
     }
     await catchUpThreads(guild, options)
     await catchUpMessages(guild, options)
+  }
+
+  async #arrived(message: Incoming): Promise<void> {
+    await this.#firstCatchUp.promise
+    while (this.#catchingUp) await this.#catchingUp
+    await this.#message(message)
   }
 
   async #message(message: Incoming): Promise<void> {
@@ -125,6 +155,15 @@ export class Events {
         throw error
       }
     })
+  }
+
+  async #missed(message: Incoming): Promise<void> {
+    const { interactions, place } = this.#options
+    const { id, channelId, pendingInteraction } = message
+    if (pendingInteraction === undefined || message.author.id !== place.userId) return this.#message(message)
+    if (interactions.isKnown(pendingInteraction) || (await place.threads.get(id))) return
+    // The process that has acknowledged the command ended before it did anything.
+    await place.messages.send(channelId, lost, { nonce: id, replyTo: id })
   }
 
   /** The bot ended between the engine’s row and Discord’s thread. False: the message is gone, too. */
@@ -155,6 +194,10 @@ export class Events {
     }
   }
 }
+
+const mostRetryMs = 30_000
+
+const lost = said('-# ✕ The bot was restarted before it could do this.\n-# Use the command again.')
 
 function isOpen({ state }: Thread): boolean {
   return state !== 'archived' && state !== 'ended'

@@ -5,6 +5,9 @@ import type { RawMessage } from '../rest/rest.ts'
 
 const texts = new Set<number>([MessageType.Default, MessageType.Reply])
 
+/** Discord’s flag of a reply that is “thinking”. */
+const isLoading = 1 << 7
+
 /** A message from the gateway. */
 export function incomingOf(message: Message<true>): Incoming {
   const { channel, author } = message
@@ -37,6 +40,7 @@ export function missedOf(message: RawMessage, guild: Guild, parentId: string | u
     isText: texts.has(message.type),
     text: message.content,
     mentionsEveryone: message.mention_everyone === true,
+    pendingInteraction: (message.flags ?? 0) & isLoading ? message.interaction_metadata?.id : undefined,
     footer: message.embeds[0]?.footer?.text,
     files: message.attachments.map(({ filename, size, url }) => ({ name: filename, size, url })),
     member: () => memberOf(guild, author.id, null),

@@ -42,6 +42,11 @@ export class Interactions {
     this.#log = log
   }
 
+  /** Whether this process has received the interaction. */
+  isKnown(id: string): boolean {
+    return this.#recent.has(id)
+  }
+
   async handle(interaction: Interaction): Promise<void> {
     if (!this.#recent.add(interaction.id)) return
     try {

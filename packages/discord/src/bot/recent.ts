@@ -7,6 +7,10 @@ export class Recent {
     this.#most = most
   }
 
+  has(id: string): boolean {
+    return this.#ids.has(id)
+  }
+
   /** False: it was added before. */
   add(id: string): boolean {
     if (this.#ids.has(id)) return false

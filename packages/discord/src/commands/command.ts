@@ -2,6 +2,7 @@ import type { Registry, SandboxRecord, Scope } from '@sandkasten/registry'
 import { SandboxError } from '@sandkasten/sdk'
 import type { ProviderKind } from '@sandkasten/sdk/auto'
 import type { Action, Actor, Member, Thread, Threads } from '@sandkasten/threads'
+import type { Refusals } from '../messages/refusals.ts'
 import type { Messages } from '../rest/messages.ts'
 import type { Post } from '../show/post.ts'
 
@@ -14,6 +15,7 @@ export interface Place {
   readonly registry: Registry
   readonly kinds: readonly ProviderKind[]
   readonly messages: Messages
+  readonly refusals: Refusals
   readonly startThread: (start: StartThread) => Promise<void>
 }
 

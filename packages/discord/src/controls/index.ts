@@ -4,7 +4,7 @@ import { destroying } from './destroy.ts'
 import { progress } from './progress.ts'
 import { setup } from './setup.ts'
 
-const controls = new Map<string, Control>(
+export const controls: ReadonlyMap<string, Control> = new Map(
   [...answers, ...progress, ...destroying, setup].map((control) => [control.name, control]),
 )
 

@@ -32,8 +32,11 @@ export async function handleMessage(message: Incoming, place: Place): Promise<vo
   try {
     await say(message, message.text, place)
   } catch (error) {
+    const post = failure(error)
+    if (place.refusals.explains(message.channelId, post.content))
+      await place.messages.send(message.channelId, post, { nonce: message.id, replyTo: message.id })
+    else await place.messages.react(message.channelId, message.id, '❌')
     if (!SandboxError.is(error)) throw error
-    await place.messages.send(message.channelId, failure(error), { nonce: message.id, replyTo: message.id })
   }
 }
 

@@ -15,11 +15,16 @@ export interface Incoming {
   readonly isText: boolean
   readonly text: string
   readonly mentionsEveryone: boolean
+  /** The interaction whose acknowledgement this message is, without a reply yet. Only of messages that were read later. */
+  readonly pendingInteraction?: string
   readonly footer?: string
   readonly files: ReadonlyArray<{ readonly name: string; readonly size: number; readonly url: string }>
   /** The author’s rights. Asked only when they are needed. */
   member(): Promise<Member | undefined>
 }
+
+/** The download of one attachment. */
+const mostLoadMs = 60_000
 
 /** Files of a message. They are loaded when the engine wants them. */
 export function attachmentsOf({ files }: Pick<Incoming, 'files'>): Attachment[] {
@@ -27,12 +32,25 @@ export function attachmentsOf({ files }: Pick<Incoming, 'files'>): Attachment[] 
     name,
     sizeBytes: size,
     async load({ signal } = {}) {
-      const response = await fetch(url, { signal })
-      if (!response.ok || !response.body)
-        throw new SandboxError('unavailable', `The attachment could not be loaded: HTTP ${response.status}.`)
-      return bounded(response.body, size)
+      const late = AbortSignal.timeout(mostLoadMs)
+      return loaded(url, size, signal ? AbortSignal.any([signal, late]) : late)
     },
   }))
+}
+
+async function* loaded(url: string, size: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    const response = await fetch(url, { signal })
+    if (!response.ok || !response.body)
+      throw new SandboxError('unavailable', `The attachment could not be loaded: HTTP ${response.status}.`)
+    yield* bounded(response.body, size)
+  } catch (error) {
+    if (SandboxError.is(error)) throw error
+    throw new SandboxError('unavailable', 'The attachment could not be loaded from Discord.', {
+      hint: 'Send the message again.',
+      cause: error,
+    })
+  }
 }
 
 /** Ends a download that is longer than it was said to be. */

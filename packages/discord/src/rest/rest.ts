@@ -21,6 +21,7 @@ export interface RawMessage {
   readonly message_reference?: { readonly message_id?: string }
   readonly mention_everyone?: boolean
   readonly webhook_id?: string
+  readonly interaction_metadata?: { readonly id: string }
 }
 
 export interface RawChannel {
@@ -58,6 +59,12 @@ export function restOf(token: string, api?: string): REST {
 
 export function codeOf(error: unknown): number | undefined {
   return error instanceof DiscordAPIError && typeof error.code === 'number' ? error.code : undefined
+}
+
+/** Discord fails or cannot be reached; later it may work. */
+export function isOutage(error: unknown): boolean {
+  if (SandboxError.is(error)) return error.code === 'unavailable'
+  return error instanceof DiscordAPIError || error instanceof HTTPError ? error.status >= 500 : false
 }
 
 /** The failure in our words. Errors of Discord contain no token, and their request’s body is left out. */

@@ -5,7 +5,7 @@ import { release } from '../lifecycle/release.ts'
 import type { AgentModel } from '../spec/agent.ts'
 import type { ThreadRow, TurnRow } from '../store/index.ts'
 import { problemOf, textOf } from '../words.ts'
-import { answerOf } from './answers.ts'
+import { answerOf, isEnd } from './answers.ts'
 import { Display } from './display.ts'
 import { type Live, openLive } from './live.ts'
 import { Questions } from './questions.ts'
@@ -29,6 +29,8 @@ export class Conversation {
   readonly #displays = new Map<string, Display>()
   /** Queued turns that are shown as such. */
   readonly #shownQueue = new Set<string>()
+  /** The turn that is shown as the present one. */
+  #current: string | undefined
   #steps = new Steps(() => {})
   #live: Live | undefined
   #aborting = new AbortController()
@@ -71,7 +73,7 @@ export class Conversation {
     const open = await this.#context.store.turns.open(this.#threadId)
     if (open[0]?.is_aborted === 1)
       this.#aborting.abort(new SandboxError('aborted', 'The answer was aborted.'))
-    this.#showQueue(open.slice(1))
+    if (open[0]?.id === this.#current) this.#showQueue(open.slice(1))
     this.#questions.changed()
     if (this.#live) await this.#questions.deliver(this.#live.agent)
     await this.#questions.settleAnswered()
@@ -129,6 +131,9 @@ export class Conversation {
     await this.#sendNotices()
     const [turn, ...queue] = await store.turns.open(this.#threadId)
     if (turn) {
+      // Its post comes before those of the queue.
+      if (!isEnd(turn.state)) this.#displayOf(turn.id).set(answerOf(turn, { state: 'preparing' }))
+      this.#current = turn.id
       this.#showQueue(queue)
       await this.#turn(turn)
       return true

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { type CreateOptions, freeName, type ProgressStep, type SandboxRecord } from '@sandkasten/registry'
 import { SandboxError } from '@sandkasten/sdk'
 import { type Context, sandboxesOf } from '../context.ts'
@@ -130,8 +131,12 @@ async function made(
       return (await sandboxes.create(options)).record.name
     } catch (error) {
       const isTaken = SandboxError.is(error, 'conflict') && error.details.name === name
-      if (!isTaken || recipe.name !== undefined || tries >= mostTries) throw error
-      name = await choose()
+      if (!isTaken || tries >= mostTries) throw error
+      // After a crash, due work may just be removing what the earlier try has left under this name.
+      if ((await find(name))?.label === labelOf(thread))
+        await wait(context.retryMs * 2 ** tries, undefined, { signal })
+      else if (recipe.name !== undefined) throw error
+      else name = await choose()
     }
   }
 }

@@ -58,6 +58,11 @@ export class TwinMessage {
     return this.#record.nonce
   }
 
+  /** The id of the message that this one replies to. */
+  get replyTo(): string | undefined {
+    return this.#record.type === 19 ? this.#record.reference?.messageId : undefined
+  }
+
   /** Names of the users whom the message pinged; `@everyone` counts as one. */
   get pings(): string[] {
     const { userIds, roleIds, everyone } = this.#record.mentions

@@ -21,6 +21,8 @@ import { buttonLabel } from './transcript.ts'
 export interface SayOptions {
   readonly files?: readonly Upload[]
   readonly replyTo?: TwinMessage
+  /** Users with Nitro can send 4,000 characters. */
+  readonly hasNitro?: boolean
 }
 
 /** A user who looks at one channel. Like Discord's client it refuses what the user may not do. */
@@ -47,11 +49,12 @@ export class TwinUser {
   }
 
   /** Sends a message. */
-  async say(content: string, { files, replyTo }: SayOptions = {}): Promise<TwinMessage> {
+  async say(content: string, { files, replyTo, hasNitro = false }: SayOptions = {}): Promise<TwinMessage> {
     this.#require(sendPermission(this.#channel))
     if (files?.length) this.#require('AttachFiles')
     if (this.#channel.thread?.isLocked) this.#require('ManageThreads')
-    if (content.length > 2000) throw new Error('users without Nitro can send 2,000 characters')
+    const most = hasNitro ? 4000 : 2000
+    if (content.length > most) throw new Error(`the user can send ${most} characters`)
     const record = createMessage(this.#core, this.#channel, {
       authorId: this.id,
       content,
