@@ -116,7 +116,7 @@ export function readPart(value: unknown): MessagePart | undefined {
 export function readFailure(value: unknown): SessionFailure | undefined {
   const { name, data } = fieldsOf(value)
   if (typeof name !== 'string') return undefined
-  // opencode reports errors that it did not expect with their stack, which is for nobody in a chat.
+  // opencode reports errors that it did not expect with their stack. A chat shows the message only.
   const message = textOf(fieldsOf(data).message ?? name, limits.errorChars).replace(/\n\s+at \S[\s\S]*$/, '')
   return { name: name.slice(0, 100), message }
 }
