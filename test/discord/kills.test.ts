@@ -79,20 +79,21 @@ async function survive({ kills: count, mostAliveMs, modelUrl, open }: Survival) 
   }
   const people = new People(twin, channel, instants)
   // Discord offers the commands when a bot has registered them.
-  const first = start()
-  await first.ready
-  for (let kill = 0, bot = first; kill < count; kill += 1, bot = start()) {
+  let bot = start()
+  await bot.ready
+  for (let kill = 0; kill < count; kill += 1) {
+    const killed = bot
     // Every second process is killed while it works, the others also while they start.
     if (kill % 2 === 0) await bot.ready
     const aliveMs = instants.below(mostAliveMs)
-    const ended = sleep(aliveMs).then(() => bot.kill())
+    const ended = sleep(aliveMs).then(() => killed.kill())
     for (let deed = 0; deed < 1 + instants.below(3); deed += 1) {
       await sleep(instants.below(aliveMs / 3 + 1))
       await people.act()
     }
     await ended
+    bot = start()
   }
-  const last = start()
   const waiting = async () => {
     const open: string[] = []
     for (const { text, thread } of people.asked) {
@@ -115,7 +116,7 @@ async function survive({ kills: count, mostAliveMs, modelUrl, open }: Survival) 
     console.log([`seed ${instants.seed}`, ...log.slice(-30), ...transcripts].join('\n'))
     throw error
   } finally {
-    await last.kill()
+    await bot.kill()
   }
 
   const texts = new Map<string, string[]>()

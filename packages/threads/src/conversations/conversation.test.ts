@@ -13,8 +13,10 @@ it('makes a sandbox, and answers messages in their order', async () => {
     ['done', { type: 'text', id: 'text-1', text: 'echo: one' }],
     ['done', { type: 'text', id: 'text-1', text: 'echo: two' }],
   ])
+  // The sandbox is released when the last answer is complete.
+  await expect.poll(async () => (await registry.in(scope).list())[0]?.uses).toEqual([])
   const [record] = await registry.in(scope).list()
-  expect(record).toMatchObject({ threads: ['t1'], uses: [], status: 'running' })
+  expect(record).toMatchObject({ threads: ['t1'], status: 'running' })
   expect(answers[0]).toMatchObject({
     blocks: [
       { type: 'step', text: `creating “${record!.name}” at local`, isDone: true },
