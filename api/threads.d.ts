@@ -377,6 +377,7 @@ export interface OpenThreadsOptions {
     readonly database?: DatabaseLocation;
     readonly dataDir?: string;
     readonly sandboxDefaults?: SandboxOptions;
+    readonly agentNetwork?: Network;
     readonly limits?: Partial<ThreadLimits>;
     readonly allowsLocalLinks?: boolean;
     readonly onError?: (error: unknown) => void;

@@ -28,6 +28,8 @@ describe.skipIf(missing)('sandkasten discord', { timeout: 240_000 }, () => {
   let env: Record<string, string>
   let log = ''
   let thread: TwinChannel
+  let bot: ChildProcess
+  let startBot: (...options: string[]) => Promise<void>
   const stack = new AsyncDisposableStack()
   beforeAll(async () => {
     model = stack.use(await startModelServer())
@@ -37,17 +39,21 @@ describe.skipIf(missing)('sandkasten discord', { timeout: 240_000 }, () => {
     const home = stack.use(await temporaryFolder()).path
     dataDir = path.join(home, 'data')
     const place = { SANDKASTEN_HOME: dataDir, SANDKASTEN_DISCORD_API: twin.api }
-    const bot = start(
-      ['discord', '--model', 'local/m1', '--model-url', model.url, '--credential', 'LOCAL_API_KEY'],
-      { ...place, HOME: home, DISCORD_BOT_TOKEN: twin.token, LOCAL_API_KEY: modelKey },
-    )
-    for (const stream of [bot.stdout!, bot.stderr!])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        log += text
+    startBot = async (...options) => {
+      const about = ['--model', 'local/m1', '--model-url', model.url, '--credential', 'LOCAL_API_KEY']
+      const before = log.length
+      bot = start(['discord', ...about, ...options], {
+        ...{ ...place, HOME: home, DISCORD_BOT_TOKEN: twin.token, LOCAL_API_KEY: modelKey },
       })
+      for (const stream of [bot.stdout!, bot.stderr!])
+        stream.setEncoding('utf8').on('data', (text: string) => {
+          log += text
+        })
+      await vi.waitUntil(() => log.includes('ready as sandkasten', before), { timeout: 60_000 })
+    }
     const kinds = kindsAt({ folder: path.join(dataDir, 'engine') })
     stack.defer(() => stopped(bot))
-    await vi.waitUntil(() => log.includes('ready as sandkasten'), { timeout: 60_000 })
+    await startBot()
     const registry = stack.use(await openRegistry({ dataDir, kinds, defaultProvider: 'engine', env: {} }))
     sandboxes = registry.in({ appId: twin.mainBot.id, guildId: channel.guildId })
     stack.defer(async () => {
@@ -184,6 +190,8 @@ describe.skipIf(missing)('sandkasten discord', { timeout: 240_000 }, () => {
       sandkasten: -# ▲ “SANDBOX-1” was started again: its processes are gone, and its files are still there."
     `)
     expect(JSON.stringify(model.requests.at(-1)!.messages)).toContain('change the file')
+    // The agent lets go of its sandbox a moment after its answer.
+    await expect.poll(async () => (await sandboxes.get(names[0]!)).uses).toEqual([])
     const used = await maria.in(thread).runSlashCommand('sandbox-destroy')
     const asked = await used.waitForReply(patience)
     expect(await shown(String(asked))).toMatchInlineSnapshot(`
@@ -202,6 +210,25 @@ describe.skipIf(missing)('sandkasten discord', { timeout: 240_000 }, () => {
         SANDBOX-2  engine  running  now  1
         \`\`\`"
     `)
+  })
+
+  it('runs opencode inside new sandboxes, which reach the model and nothing else', async () => {
+    await stopped(bot)
+    await startBot('--mode', 'inside')
+    const look = 'echo made > made.txt; curl -sS -m 3 http://198.51.100.7/ 2>&1 | head -c 300; true'
+    model.script = steps(
+      { tool: 'bash', args: { command: look, description: 'Look around' } },
+      { text: 'Nothing else is there.' },
+    )
+    await maria.runSlashCommand('sandbox', { prompt: 'work inside' })
+    const inside = await channel.waitForThread('work inside')
+    expect(await answered(inside, 1)).toContain('Nothing else is there.')
+    expect(model.requests.at(-1)!.tools).toContain('bash')
+    expect(model.requests.at(-1)!.tools).toContain('thread_send_file')
+    expect(model.requests.at(-1)!.lastResult).not.toContain('<html')
+    const { record, handle } = await sandboxes.resume((await sandboxes.ofThread(inside.id))!.name)
+    expect(new TextDecoder().decode(await handle.readFile('made.txt'))).toBe('made\n')
+    expect(record.network).toMatchObject({ allow: expect.any(Array) })
   })
 })
 

@@ -1,4 +1,5 @@
 import type { Registry, ScopedRegistry } from '@sandkasten/registry'
+import type { Network } from '@sandkasten/sdk'
 import type { ThreadLimits } from './limits.ts'
 import type { AgentOpener } from './spec/agents.ts'
 import type { Chat } from './spec/chat.ts'
@@ -18,6 +19,7 @@ export interface Context {
   readonly spool: Spool
   /** Of new sandboxes, unless the thread has its own. */
   readonly sandboxDefaults: SandboxOptions
+  readonly agentNetwork: Network | undefined
   readonly limits: ThreadLimits
   /** The users of the chat are on this machine, so links to its loopback work for them. */
   readonly allowsLocalLinks: boolean

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import type { Registry } from '@sandkasten/registry'
-import { SandboxError } from '@sandkasten/sdk'
+import { type Network, SandboxError } from '@sandkasten/sdk'
 import type { Context } from './context.ts'
 import { Engine } from './engine.ts'
 import { defaultLimits, type ThreadLimits } from './limits.ts'
@@ -27,6 +27,11 @@ export interface OpenThreadsOptions {
   readonly dataDir?: string
   /** Of new sandboxes, unless the thread has its own. */
   readonly sandboxDefaults?: SandboxOptions
+  /**
+   * What an agent inside reaches, for new sandboxes whose network was not chosen. A provider that cannot enforce it uses
+   * its own default.
+   */
+  readonly agentNetwork?: Network
   readonly limits?: Partial<ThreadLimits>
   /** The users of the chat are on this machine, so links to its loopback work for them. Default false. */
   readonly allowsLocalLinks?: boolean
@@ -54,6 +59,7 @@ export async function openThreads(options: OpenThreadsOptions): Promise<Threads>
     const spool = new Spool(path.join(folder, 'spool', encodeURIComponent(appId)), limits)
     const parts = {
       sandboxDefaults: options.sandboxDefaults ?? {},
+      agentNetwork: options.agentNetwork,
       appId,
       sandboxAppId,
       store,

@@ -35,7 +35,8 @@ export async function run(options: AgentChoice): Promise<number> {
     api: process.env.SANDKASTEN_DISCORD_API,
     open: ({ chat, appId }) =>
       openThreads({
-        ...{ appId, chat, registry, agents, dataDir: data },
+        ...agents.options,
+        ...{ appId, chat, registry, dataDir: data },
         onError: (error) =>
           log({ level: 'error', text: error instanceof Error ? error.message : String(error) }),
       }),

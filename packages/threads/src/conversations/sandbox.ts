@@ -115,6 +115,7 @@ async function made(
     return name
   }
   let name = thread.sandbox ?? (await choose())
+  let network = recipe.network ?? context.agentNetwork
   for (let tries = 1; ; tries += 1) {
     const found = await find(name)
     const isOurs = found?.label === labelOf(thread)
@@ -122,6 +123,7 @@ async function made(
     try {
       const options = {
         ...recipe,
+        ...(network !== undefined && { network }),
         name,
         label: labelOf(thread),
         threadId: thread.thread_id,
@@ -130,6 +132,10 @@ async function made(
       }
       return (await sandboxes.create(options)).record.name
     } catch (error) {
+      if (network !== recipe.network && isAboutNetwork(error)) {
+        network = recipe.network
+        continue
+      }
       const isTaken = SandboxError.is(error, 'conflict') && error.details.name === name
       if (!isTaken || tries >= mostTries) throw error
       // After a crash, due work may just be removing what the earlier try has left under this name.
@@ -139,6 +145,13 @@ async function made(
       else name = await choose()
     }
   }
+}
+
+/** The provider cannot enforce the network, and has created nothing. */
+function isAboutNetwork(error: unknown): boolean {
+  if (!SandboxError.is(error, 'unsupported')) return false
+  const { option, ability } = (error.details ?? {}) as Record<string, unknown>
+  return option === 'network' || ability === 'egress'
 }
 
 /** Whether an earlier try has made the sandbox. What a dead process did not finish is finished or removed here. */

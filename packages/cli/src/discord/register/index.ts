@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { withNetworkOptions } from '../../network-option.ts'
 import { parseDuration } from '../../options.ts'
 import { reporting } from '../../sandbox/register/registration.ts'
 
@@ -9,8 +10,7 @@ export function addDiscordCommands(program: Command, finish: (code: number) => v
       async (...args) =>
         finish(await run(...args)),
   )
-  const discord = program
-    .command('discord')
+  const discord = withNetworkOptions(program.command('discord'))
     .description('Run the bot for Discord until Ctrl-C. First: sandkasten discord setup.')
     .addOption(
       new Option('--mode <mode>', 'where agents run; at home no key enters a sandbox')

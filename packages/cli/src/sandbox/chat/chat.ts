@@ -48,7 +48,7 @@ export async function chat(name: string | undefined, options: ChatOptions): Prom
     // The sandboxes of the command line.
     sandboxAppId: '',
     registry: opened.registry,
-    agents,
+    ...agents.options,
     dataDir: data,
     allowsLocalLinks: true,
     chat: new TerminalChat({

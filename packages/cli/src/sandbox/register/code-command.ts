@@ -12,8 +12,7 @@ export function addWorkspacesCommand({ program, act }: { program: Command; act: 
 
 /** Registers `sandkasten chat`. */
 export function addChatCommand({ program, act }: { program: Command; act: Registering['act'] }): void {
-  program
-    .command('chat')
+  withNetworkOptions(program.command('chat'))
     .description(
       'Talk to a coding agent in a sandbox. The conversation belongs to the name, or to this folder.',
     )
