@@ -147,8 +147,6 @@ describe.skipIf(missing)(`a start of opencode that cannot succeed${missing ? ` (
   it('a full disk', async ({ skip }) => {
     if (!all.provider.limitsDisks) skip('disks cannot be limited here')
     const small = await all.create({ resources: { diskMb: 128 } })
-    expect(await failure({}, small)).toMatchObject({ code: 'disk_full' })
-    expect(await leftIn(small)).toEqual([])
     await sh(
       small,
       'dd if=/dev/zero of=fill bs=64k status=none || true; dd if=/dev/zero of=fill2 bs=1 status=none count=99999 || true',

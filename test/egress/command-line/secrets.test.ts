@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isolationMissing } from '../../../packages/daemon/src/testing/isolator.ts'
 import { closeAll } from '../world/close.ts'
 import { type CommandLine, commandLine } from '../world/command-line.ts'
@@ -20,21 +20,18 @@ describe.skipIf(missing)(`sandbox secret${missing ? ` (skipped: ${missing})` : '
   }, 60_000)
   afterAll(() => closeAll(place, world), 60_000)
 
-  const visit = (path: string) =>
-    place.run([
-      'sandbox',
-      'exec',
-      'demo',
-      '--',
-      'curl',
-      '-sS',
-      '-m',
-      '10',
-      `https://api.allowed.example${path}`,
-    ])
+  // A retried test has a sandbox and paths of its own.
+  let name: string
+  beforeEach(() => {
+    name = `demo-${randomBytes(3).toString('hex')}`
+  })
+  const visit = (path: string) => {
+    const url = `https://api.allowed.example/${name}${path}`
+    return place.run(['sandbox', 'exec', name, '--', 'curl', '-sS', '-m', '10', url])
+  }
   const received = async (path: string) => {
     await world.settle()
-    return world.records.find(({ data }) => data.includes(` ${path}\n`))?.headers?.authorization
+    return world.records.find(({ data }) => data.includes(` /${name}${path}\n`))?.headers?.authorization
   }
 
   it('reaches servers, is rotated in a running sandbox, and is nowhere in clear text', async () => {
@@ -51,7 +48,7 @@ describe.skipIf(missing)(`sandbox secret${missing ? ` (skipped: ${missing})` : '
     )
     const command = ['sandbox', 'secret']
     const outputs = [await place.ok([...command, 'set', secret], { input: `${first}\n` })]
-    outputs.push(await place.ok(['sandbox', 'create', 'demo', '--yes', '--network', file]))
+    outputs.push(await place.ok(['sandbox', 'create', name, '--yes', '--network', file]))
     outputs.push((await visit('/first')).stdout)
     expect(await received('/first')).toBe(`Bearer ${first}`)
 
@@ -59,7 +56,7 @@ describe.skipIf(missing)(`sandbox secret${missing ? ` (skipped: ${missing})` : '
     outputs.push(
       await place.ok([...command, 'set', secret, '--from-env', 'LATER'], { env: { LATER: later } }),
     )
-    expect(outputs.at(-1)).toBe('github has version 2; it is in the network of demo')
+    expect(outputs.at(-1)).toBe(`github has version 2; it is in the network of ${name}`)
     // No use of the sandbox lies between: the gateway has the new value already.
     outputs.push((await visit('/second')).stdout)
     expect(await received('/second')).toBe(`Bearer ${later}`)
@@ -77,10 +74,9 @@ describe.skipIf(missing)(`sandbox secret${missing ? ` (skipped: ${missing})` : '
     expect(await place.ok([...command, 'delete', secret])).toContain('github deleted')
     expect((await visit('/none')).stdout).toContain('secret')
     expect(await received('/none')).toBeUndefined()
-    await place.ok(['sandbox', 'stop', 'demo', '--force'])
-    await place.ok(['sandbox', 'exec', 'demo', '--', 'curl', '-sS', 'https://api.allowed.example/variable'], {
-      env: { github: variable },
-    })
+    await place.ok(['sandbox', 'stop', name, '--force'])
+    const again = ['curl', '-sS', `https://api.allowed.example/${name}/variable`]
+    await place.ok(['sandbox', 'exec', name, '--', ...again], { env: { github: variable } })
     expect(await received('/variable')).toBe(`Bearer ${variable}`)
   }, 120_000)
 
