@@ -60,16 +60,16 @@ export class ReadOnlyFiles {
 
   /** False where the disk has no room for the copy. */
   async #copy(source: string, copy: string): Promise<boolean> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     const draft = path.join(this.#folder, `.${randomBytes(8).toString('hex')}`)
     try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
       await copyFile(source, draft, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
       await chmod(draft, 0o555)
       await rename(draft, copy)
       return true
     } catch (error) {
       await rm(draft, { force: true })
-      if (errnoOf(error) === 'ENOSPC' || errnoOf(error) === 'EDQUOT') return false
+      if (hasNoRoom(error)) return false
       throw error
     }
   }
@@ -93,7 +93,15 @@ function isFresh({ ctimeMs }: BigIntStats): boolean {
   return Math.abs(Date.now() - Number(ctimeMs)) < freshMs
 }
 
-/** False if the copy is missing or incomplete, has the most links, or is on another file system than the sandbox. */
+function hasNoRoom(error: unknown): boolean {
+  const code = errnoOf(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}
+
+/**
+ * False if the copy is missing or incomplete, has the most links, or is on another file system than the sandbox, or if
+ * there is no room for a link.
+ */
 async function linked(copy: string, shown: string, { size }: BigIntStats): Promise<boolean> {
   try {
     // After a power failure, a new file can be shorter than what was written.
@@ -103,7 +111,7 @@ async function linked(copy: string, shown: string, { size }: BigIntStats): Promi
   } catch (error) {
     const code = errnoOf(error)
     if (code === 'EEXIST') return BigInt((await lstat(shown)).size) === size
-    if (code === 'ENOENT' || code === 'EMLINK' || code === 'EXDEV') return false
+    if (code === 'ENOENT' || code === 'EMLINK' || code === 'EXDEV' || hasNoRoom(error)) return false
     throw error
   }
 }

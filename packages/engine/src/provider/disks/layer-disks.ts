@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { type CallOptions, SandboxError, type SnapshotInfo } from '@sandkasten/sdk'
-import type { SandboxRecord } from '@sandkasten/sdk/internal'
+import { type SandboxRecord, translate } from '@sandkasten/sdk/internal'
 import {
   type CreateSpec,
   type NormalNetwork,
@@ -109,9 +109,13 @@ export class LayerDisks implements Disks {
     if (this.#stores.layers.lost(layers) !== undefined) await this.sweepLayers().catch(() => {})
     this.#stores.layers.need(layers)
     const folder = readOnlyFolder(this.#sandboxes.folderOf(record.sandboxId))
-    mkdirSync(folder, { recursive: true })
-    // Whatever this process's umask is, users of the sandbox can open the folder.
-    chmodSync(folder, 0o755)
+    try {
+      mkdirSync(folder, { recursive: true })
+      // Whatever this process's umask is, users of the sandbox can open the folder.
+      chmodSync(folder, 0o755)
+    } catch (error) {
+      throw translate(error, 'Cannot create the folder for shared files')
+    }
     await this.#stores.claims.claim(record)
   }
 
