@@ -97,5 +97,15 @@ function clearIn(folder: string, text: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
-    .filter((name) => readFileSync(name, 'latin1').includes(text))
+    .filter((name) => contentOf(name).includes(text))
+}
+
+/** Sandboxes run meanwhile: files of theirs come and go, and some of the kernel’s cannot be read. */
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch (error) {
+    if (['EINVAL', 'ENOENT'].includes(String((error as NodeJS.ErrnoException).code))) return ''
+    throw error
+  }
 }

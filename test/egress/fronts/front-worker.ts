@@ -13,13 +13,16 @@ import { ControlConnection } from '../../../packages/engine/src/egress/control.t
 
 const [runFolder = ''] = process.argv.slice(2)
 const listen = '127.0.0.1:0'
-const daemon = await startTestDaemon({
-  isolator: 'oci',
-  run_dir: runFolder,
-  allowed_networks: ['none', 'open', 'policy'],
-  preview_listen: listen,
-  fronts: { e2b: { listen }, daytona: { listen }, vercel: { listen }, opensandbox: { listen } },
-})
+const daemon = await startTestDaemon(
+  {
+    isolator: 'oci',
+    run_dir: runFolder,
+    allowed_networks: ['none', 'open', 'policy'],
+    preview_listen: listen,
+    fronts: { e2b: { listen }, daytona: { listen }, vercel: { listen }, opensandbox: { listen } },
+  },
+  { ownHostLayers: true },
+)
 const { e2b: e2bUrl, daytona: daytonaUrl, vercel: vercelUrl, opensandbox: openUrl } = daemon.daemon.fronts
 const e2b = new E2B({ apiKey: daemon.key, apiUrl: e2bUrl!, sandboxUrl: e2bUrl! })
 const vercel = {

@@ -35,9 +35,14 @@ export interface Answer {
   headers: Headers
 }
 
+export interface TestDaemonOptions extends Omit<Partial<DaemonOptions>, 'config'> {
+  /** For a daemon that sees other files of this machine than the tests, such as other certificates. */
+  readonly ownHostLayers?: boolean
+}
+
 export async function startTestDaemon(
   config: Record<string, unknown> = {},
-  options: Omit<Partial<DaemonOptions>, 'config'> = {},
+  { ownHostLayers = false, ...options }: TestDaemonOptions = {},
 ): Promise<TestDaemon> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sk-daemon-'))
   const key = 'sk-test-0123456789abcdef'
@@ -49,7 +54,7 @@ export async function startTestDaemon(
     log_level: 'silent',
     ...config,
   }
-  await linkHostLayers(all)
+  if (!ownHostLayers) await linkHostLayers(all)
   const start = () => openDaemon({ config: configOf(all), ...options })
   let opened = await start().catch(async (error) => {
     await rm(folder, { recursive: true, force: true })
