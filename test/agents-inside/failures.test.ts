@@ -152,6 +152,7 @@ describe.skipIf(missing)(`a start of opencode that cannot succeed${missing ? ` (
       'dd if=/dev/zero of=fill bs=64k status=none || true; dd if=/dev/zero of=fill2 bs=1 status=none count=99999 || true',
     )
     expect(await failure({}, small)).toMatchObject({ code: 'disk_full' })
+    expect(await leftIn(small)).toEqual([])
   })
 
   it('a caller that cancels', async () => {

@@ -48,7 +48,7 @@ export function accessesOf(options: AccessOptions): Access[] {
     { ...brokered, network: withoutPorts(policy(key)), modelUrl: inside },
     ...(key === undefined ? [] : [{ ...plain, network: withoutPorts(policy()), modelUrl: inside }]),
   ]
-  const isAsked = options.allow !== undefined || options.deny !== undefined
+  const isAsked = options.allow !== undefined || options.deny !== undefined || options.audit === true
   return isAsked ? ways : [...ways, { ...plain, modelUrl: model.isCustom ? model.url : undefined }]
 }
 
@@ -59,7 +59,7 @@ function canBroker({ url, key }: Model): boolean {
   return protocol === 'https:' && port === '' && /[a-z]/i.test(hostname) && !hostname.includes(':')
 }
 
-function policyOf({ model, remote, allow = [], deny }: AccessOptions, secret?: string): NetworkPolicy {
+function policyOf({ model, remote, allow = [], deny, audit }: AccessOptions, secret?: string): NetworkPolicy {
   const address = addressOf(model, secret)
   const base: NetworkPolicy = address === undefined ? { allow: [] } : modelNetwork(address)
   const repository: NetworkRule[] = remote === undefined ? [] : [ruleOf(remote)]
@@ -67,6 +67,7 @@ function policyOf({ model, remote, allow = [], deny }: AccessOptions, secret?: s
     ...base,
     allow: [...(base.allow ?? []), ...repository, ...allow],
     ...(deny === undefined ? {} : { deny }),
+    ...(audit ? { audit } : {}),
   }
 }
 
